@@ -1,0 +1,1 @@
+"""What is read from a host: probes (sh), parsers (text → facts), and how many probes become one script. Pure."""
