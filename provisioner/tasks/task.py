@@ -30,6 +30,11 @@ class Task:
         """What differs. Pure: no I/O. Raises FactUnknown (through `facts.get`) when it can't tell."""
         raise TypeError(f"task {self.name} doesn't plan")
 
+    def describe(self, facts: Facts, ctx: Context) -> Mapping[str, Any]:
+        """What `provision facts` and `drift` show of this task's subject: JSON-able values by short names such as
+        "driver" or "containerd". Never raises: an unknown fact is shown as {"unknown": reason}."""
+        return {}
+
 
 T = TypeVar("T", bound=type[Task])
 
