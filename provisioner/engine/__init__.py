@@ -1,0 +1,1 @@
+"""Observe, plan, compile, apply, verify: the only place where something happens."""

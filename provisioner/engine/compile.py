@@ -1,0 +1,155 @@
+"""Actions as data → one POSIX sh script per stage. Pure."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from collections.abc import Callable, Sequence
+from functools import cache
+from importlib import resources
+from urllib.parse import quote as percent
+
+from provisioner.engine.compile_packages import compile_packages
+from provisioner.model.action import (
+    Action,
+    Guarded,
+    Link,
+    MakeDirectory,
+    Packages,
+    Reboot,
+    RemoveFile,
+    Restore,
+    Run,
+    Service,
+    WriteFile,
+)
+from provisioner.model.change import Change
+from provisioner.quoting import quote, words
+
+Reveal = Callable[[str], str]
+"""Replaces secret references by their values, at the last moment."""
+
+
+@cache
+def shell(name: str) -> str:
+    """One of the engine's sh files."""
+    return resources.files("provisioner.engine").joinpath(name).read_text(encoding="utf-8")
+
+
+def compile_stage(
+    changes: Sequence[Change], *, run: str, who: str, generation: str, reveal: Reveal = lambda text: text
+) -> str:
+    """The script that does these changes in order and stops at the first failure.
+
+    `generation` is what the last observation read; the script refuses to start when the host was changed since.
+    """
+    parts = [shell("prelude.sh"), shell("hostlock.sh"), f"take_lock {words([run, who, generation])}\n"]
+    for number, change in enumerate(changes, 1):
+        body = "".join(compile_action(action, reveal) for action in change.actions)
+        parts.append(f"_c{number}() (\nset -e\n{body})\nchange {number} _c{number}\n")
+    parts.append("echo @stage-done\n")
+    return "".join(parts)
+
+
+def previous_name(path: str) -> str:
+    """The file name below /var/lib/provision/previous that keeps what was at `path`."""
+    return percent(path, safe="")
+
+
+def compile_action(action: Action, reveal: Reveal) -> str:
+    """The sh commands of one action, to be run under `set -e`."""
+    match action:
+        case WriteFile():
+            return _write(action, reveal)
+        case Restore(path):
+            return f"restore {words([path, previous_name(path)])}\n"
+        case RemoveFile(path, keep_previous):
+            return f"remove_file {words([path, previous_name(path) if keep_previous else ''])}\n"
+        case MakeDirectory(path, mode, owner, group):
+            return f"make_directory {words([path, _mode(mode), owner or '', group or ''])}\n"
+        case Link(path, target):
+            return f"make_link {words([path, target])}\n"
+        case Packages():
+            return _within(compile_packages(action), action.timeout, "the package transaction", reveal)
+        case Service():
+            return _service(action)
+        case Run(script, why, timeout):
+            return _within(script, timeout, why, reveal)
+        case Guarded():
+            return _guarded(action, reveal)
+        case Reboot():
+            # Detached, so that this script and its connection end in order before the host goes down.
+            return "(sleep 2; systemctl reboot || reboot) >/dev/null 2>&1 </dev/null &\n"
+
+
+def _mode(mode: int | None) -> str:
+    return "" if mode is None else f"{mode:04o}"
+
+
+def _write(action: WriteFile, reveal: Reveal) -> str:
+    content = reveal(action.content).encode("utf-8", "surrogateescape")
+    arguments = words(
+        [
+            action.path,
+            hashlib.sha256(content).hexdigest(),
+            _mode(action.mode),
+            action.owner or "",
+            action.group or "",
+            previous_name(action.path) if action.keep_previous else "",
+        ]
+    )
+    body = base64.encodebytes(content).decode("ascii")
+    return f"put_file {arguments} <<'@'\n{body}@\n"
+
+
+def _within(script: str, timeout: float, label: str, reveal: Reveal) -> str:
+    text = reveal(script)
+    mark = "@" + hashlib.sha256(text.encode("utf-8", "surrogateescape")).hexdigest()[:16]
+    # dash forgets `set -e` in an eval that feeds a condition; a failing line must end the script here too.
+    return f"within {int(timeout)} {quote(label)} <<'{mark}'\nset -e\n{text.rstrip()}\n{mark}\n"
+
+
+def _service(action: Service) -> str:
+    unit = quote(action.unit)
+    limit = f"timeout -k 10 {int(action.timeout)} "
+    lines = []
+    if action.daemon_reload:
+        lines.append(f"if systemd_runs; then {limit}systemctl daemon-reload; fi")
+    if action.masked is not None:
+        lines.append(f"systemctl {'mask' if action.masked else 'unmask'} {unit}")
+    if action.enabled is not None:
+        lines.append(f"systemctl {'enable' if action.enabled else 'disable'} {unit}")
+    if action.state is not None:
+        verb = {"started": "start", "restarted": "restart", "reloaded": "reload-or-restart", "stopped": "stop"}
+        command = f"{limit}systemctl {verb[action.state]} {unit}"
+        tell = f"journalctl -u {unit} -n 20 --no-pager -o cat 2>/dev/null || :"
+        lines.append(
+            f"if systemd_runs; then {command} || {{ {tell}; fail {quote(f'{action.unit} did not obey')}; }}; fi"
+        )
+    return "".join(f"{line}\n" for line in lines)
+
+
+def _guarded(action: Guarded, reveal: Reveal) -> str:
+    do = "".join(compile_action(step, reveal) for step in action.actions)
+    undo = "".join(compile_action(step, reveal) for step in action.undo)
+    check = _within(action.check, action.timeout, f"the check of {action.what}", reveal)
+    check_undo = _within(action.check_undo, action.timeout, "the check of the way back", reveal)
+    # A subshell whose status is read later keeps `set -e`; inside `if` it would not.
+    return f"""\
+set +e
+(
+set -e
+{do}{check})
+_g=$?
+if [ "$_g" -ne 0 ]; then
+printf 'failed with status %s; going back\\n' "$_g"
+(
+set -e
+{undo}{check_undo})
+_u=$?
+if [ "$_u" -eq 0 ]; then printf restored >"$_dir/restored"
+else printf 'the way back failed too (status %s)' "$_u" >"$_dir/restored"; fi
+exit 1
+fi
+set -e
+"""

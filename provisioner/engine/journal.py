@@ -1,0 +1,98 @@
+"""A run's journal and report on the controller: one folder a run, the last run of an inventory findable."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import secrets
+import time
+from collections.abc import Collection
+from pathlib import Path
+from threading import Lock
+from typing import Any
+
+from provisioner.model.event import Event
+
+DURABLE = {"run-started", "change-started", "change-done", "change-failed", "run-done", "host-rebooting"}
+"""Events that are on disk before the run goes on."""
+
+
+def state_folder(inventory: Path) -> Path:
+    """Where runs of this inventory are kept: $PROVISION_STATE_DIR, else $XDG_STATE_HOME/provision, else
+    ~/.local/state/provision; below it one folder an inventory."""
+    root = os.environ.get("PROVISION_STATE_DIR")
+    if not root:
+        root = str(Path(os.environ.get("XDG_STATE_HOME") or Path.home() / ".local/state") / "provision")
+    resolved = inventory.resolve()
+    return Path(root) / f"{resolved.stem}-{hashlib.sha256(str(resolved).encode()).hexdigest()[:8]}"
+
+
+def new_run_id() -> str:
+    """Sortable by time and unique: 20261130T164205-3f9a."""
+    return time.strftime("%Y%m%dT%H%M%S", time.gmtime()) + "-" + secrets.token_hex(2)
+
+
+class Journal:
+    """Appends events as JSON lines; a monitor like any other. Thread-safe. Files are readable by their owner only."""
+
+    def __init__(self, inventory: Path, run: str) -> None:
+        self.run = run
+        self.folder = state_folder(inventory) / run
+        self.folder.mkdir(parents=True, mode=0o700, exist_ok=True)
+        self.path = self.folder / "journal.jsonl"
+        self._lock = Lock()
+        self._file = os.open(self.path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+
+    def __call__(self, event: Event) -> None:
+        record: dict[str, Any] = {"at": round(event.at, 3), "kind": event.kind}
+        record |= {
+            key: value
+            for key in ("host", "stage", "change", "text", "data")
+            if (value := getattr(event, key)) not in ("", {})
+        }
+        line = json.dumps(record, ensure_ascii=True, default=str) + "\n"
+        with self._lock:
+            os.write(self._file, line.encode())
+            if event.kind in DURABLE:
+                os.fsync(self._file)
+
+    def finish(self, report: dict[str, Any]) -> None:
+        """Write the report and make this the inventory's last run."""
+        write_private(self.folder / "report.json", json.dumps(report, indent=2, ensure_ascii=False, default=str))
+        write_private(self.folder.parent / "last", self.run)
+        os.close(self._file)
+
+
+def write_private(path: Path, text: str) -> None:
+    """Replace a file of the controller atomically; mode 0600."""
+    new = path.with_name(f".{path.name}.{os.getpid()}")
+    with os.fdopen(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w", encoding="utf-8") as file:
+        file.write(text)
+        file.flush()
+        os.fsync(file.fileno())
+    os.replace(new, path)
+
+
+def last_failed(inventory: Path) -> Collection[str] | None:
+    """Hosts that the inventory's last run left failed, refused, unreachable or stopped; None without a last run.
+
+    A run that was killed has a journal but no report; then every host of it that didn't end well counts.
+    """
+    folder = state_folder(inventory)
+    runs = sorted(entry.name for entry in folder.iterdir() if entry.is_dir()) if folder.is_dir() else []
+    if not runs:
+        return None
+    report, journal = folder / runs[-1] / "report.json", folder / runs[-1] / "journal.jsonl"
+    if report.exists():
+        hosts = json.loads(report.read_text(encoding="utf-8"))["hosts"]
+        return [name for name, host in hosts.items() if host["status"] not in ("ok", "changed")]
+    seen: dict[str, bool] = {}
+    for line in journal.read_text(encoding="utf-8").splitlines() if journal.exists() else []:
+        try:
+            record = json.loads(line)
+        except ValueError:
+            continue  # the line that was being written when the run was killed
+        if host := record.get("host"):
+            seen[host] = record["kind"] == "host-done"
+    return [host for host, well in seen.items() if not well]

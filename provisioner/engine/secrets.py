@@ -1,0 +1,35 @@
+"""Secrets enter a script at the last moment and leave a host's output at the first."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable
+
+from provisioner.model.inventory import Secret
+
+
+class Secrets:
+    """All secrets of a run, resolved."""
+
+    def __init__(self, secrets: Iterable[Secret] = ()) -> None:
+        # The longest first, so that a secret that contains another is masked whole.
+        self._secrets = sorted(secrets, key=lambda secret: -len(secret.value))
+
+    def reveal(self, text: str) -> str:
+        """References replaced by values: only for a script that is about to be sent."""
+        for secret in self._secrets:
+            text = text.replace(secret.reference, secret.value)
+        return text
+
+    def mask(self, output: bytes) -> bytes:
+        """Values replaced by references: for everything that comes from a host."""
+        for secret in self._secrets:
+            output = output.replace(secret.value.encode(), secret.reference.encode())
+        return output
+
+    def hashes(self, salt: str) -> dict[str, str]:
+        """Name → slow salted hash, by which a saved plan notices that a secret has changed."""
+        return {
+            secret.name: hashlib.scrypt(secret.value.encode(), salt=salt.encode(), n=2**14, r=8, p=1).hex()[:32]
+            for secret in self._secrets
+        }
