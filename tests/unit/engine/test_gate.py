@@ -1,0 +1,83 @@
+"""Nothing that disturbs is done to a host that works, unless someone said so."""
+
+from __future__ import annotations
+
+import pytest
+
+from provisioner.engine.gate import follow_requirements, gate
+from provisioner.facts.workload import Workload
+from provisioner.model.change import Change, Disruption, Kind
+from provisioner.model.fact import Fact, Known, Unknown
+from tests.unit.engine.world import context, facts
+
+BUSY = Known(Workload(gpu_processes=("4711 python3",), containers=("default/train/main",)))
+IDLE = Known(Workload())
+UNTOLD: Fact[Workload] = Unknown("containerd doesn't answer")
+KUBELET = Known(Workload(kubelet="kubelet"))
+
+
+def change(disruption: Disruption, subject: str = "x", requires: tuple[str, ...] = ()) -> Change:
+    return Change(
+        subject,
+        "summary",
+        Kind.UPDATE,
+        (),
+        disruption=disruption,
+        disrupts="restarts containerd",
+        requires=requires,
+        task="t",
+        stage="s",
+    )
+
+
+@pytest.mark.parametrize("workload", [BUSY, UNTOLD])
+@pytest.mark.parametrize("disruption", [Disruption.SERVICE, Disruption.DRAIN])
+def test_a_host_that_works_or_may_work_is_not_disturbed(workload: Fact[Workload], disruption: Disruption) -> None:
+    deferred = gate(change(disruption), facts(workload), context()).deferred
+    assert deferred is not None
+    assert deferred.command == "provision apply site.toml --limit gpu01 --disruptive"
+
+
+def test_the_reason_names_what_would_be_hurt() -> None:
+    deferred = gate(change(Disruption.SERVICE), facts(BUSY), context()).deferred
+    assert deferred is not None
+    assert "4711 python3" in deferred.reason
+    assert "default/train/main" in deferred.reason
+
+
+@pytest.mark.parametrize("workload", [BUSY, IDLE, UNTOLD])
+def test_an_undisturbing_change_never_waits(workload: Fact[Workload]) -> None:
+    assert gate(change(Disruption.NONE), facts(workload), context()).deferred is None
+
+
+@pytest.mark.parametrize("workload", [BUSY, UNTOLD])
+def test_consent_lets_it_through(workload: Fact[Workload]) -> None:
+    assert gate(change(Disruption.SERVICE), facts(workload), context(disruptive=True)).deferred is None
+
+
+def test_an_idle_host_may_be_disturbed() -> None:
+    assert gate(change(Disruption.SERVICE), facts(IDLE), context()).deferred is None
+
+
+def test_a_reboot_needs_consent() -> None:
+    deferred = gate(change(Disruption.REBOOT), facts(IDLE), context()).deferred
+    assert deferred is not None
+    assert deferred.command.endswith("--reboot")
+    assert gate(change(Disruption.REBOOT), facts(IDLE), context(reboot=True)).deferred is None
+
+
+def test_a_reboot_under_an_active_kubelet_is_the_rolling_upgrades_business() -> None:
+    deferred = gate(change(Disruption.REBOOT), facts(KUBELET), context(reboot=True)).deferred
+    assert deferred is not None
+    assert "upgrade-driver" in deferred.command
+
+
+def test_what_requires_a_waiting_change_waits_too() -> None:
+    first = change(Disruption.NONE, "first").defer("later", "do it")
+    second = change(Disruption.NONE, "second", requires=("first",))
+    third = change(Disruption.NONE, "third", requires=("s/t:second",))
+    free = change(Disruption.NONE, "free")
+    result = follow_requirements([first, second, third, free])
+    assert [c.deferred is None for c in result] == [False, False, False, True]
+    assert result[2].deferred is not None
+    assert result[2].deferred.command == "do it"
