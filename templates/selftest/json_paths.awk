@@ -1,5 +1,6 @@
 # JSON text -> one line per leaf: its keys (and list positions, from 0), then its value, separated by tabs,
-# which JSON text cannot contain in a string. Strings keep their escapes. Exit status 1 for what is no JSON.
+# which JSON text cannot contain in a string. Strings keep their escapes; what is empty is a leaf too.
+# Exit status 1 for what is no JSON.
 { text = text $0 "\n" }
 END {
     size = length(text)
@@ -39,6 +40,7 @@ function value(path,    c, key, position) {
             skip()
             if (substr(text, at, 1) == ",") at++
         }
+        if (position == 0) print path (c == "{" ? "{}" : "[]")
         at++
     } else if (c == "\"") {
         key = string()

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -72,7 +74,7 @@ class Machine:
 
     def link(self, tool: str) -> None:
         """Puts a command of this system on the host's PATH."""
-        found = shutil.which(tool)
+        found = os.path.realpath(sys.executable) if tool == "python3" else shutil.which(tool)
         assert found, f"{tool} is needed"
         (self.tools / tool).symlink_to(found)
 
