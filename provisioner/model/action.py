@@ -6,6 +6,7 @@ Texts may hold secret references (`Secret.reference`); the values enter only the
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -124,3 +125,13 @@ class Guarded:
 
 
 Action = WriteFile | Restore | RemoveFile | MakeDirectory | Link | Packages | Service | Run | Reboot | Guarded
+
+
+def touched(actions: Iterable[Action]) -> Iterator[str]:
+    """The paths that these actions write or remove."""
+    for action in actions:
+        match action:
+            case WriteFile() | Restore() | RemoveFile() | MakeDirectory() | Link():
+                yield action.path
+            case Guarded():
+                yield from touched(action.actions)

@@ -38,7 +38,8 @@ class Options:
 
 @dataclass(frozen=True)
 class Context:
-    """Read-only. `values` is the nested namespace of all variables as templates see it."""
+    """Read-only. `values` is the nested namespace of all variables as templates see it. `pending`: path → id of the
+    change, for files that changes planned before this task (in this plan, not deferred) will write or remove."""
 
     host: Host
     renderer: Renderer
@@ -49,6 +50,7 @@ class Context:
     options: Options = field(default_factory=Options)
     inventory: str = ""
     lock_path: str = ""
+    pending: Mapping[str, str] = field(default_factory=dict)
 
     def var(self, name: str, default: Any = None) -> Any:
         """A variable's value by dotted name."""

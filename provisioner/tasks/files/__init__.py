@@ -1,0 +1,1 @@
+"""Files, folders and what stands in them: file, template, directory, line, toml.merge."""

@@ -1,0 +1,85 @@
+"""Wanted content of one file against what is there: the one place where such a difference becomes a change."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from provisioner.facts.files import FileState
+from provisioner.model.action import Run, WriteFile
+from provisioner.model.change import Change, Finding, Kind, Refusal
+from provisioner.tasks.files.attributes import Attributes
+
+SECRET_MARK = "⟦secret:"
+"""What a reference to a secret begins with; a new file that holds one isn't readable for everybody."""
+
+
+def content_change(
+    path: str, have: FileState | None, want: str, attributes: Attributes, *, summary: str = ""
+) -> Iterator[Finding]:
+    """The change that gives `path` this content and these attributes; nothing when it has them.
+
+    What stands where a link leads is written, the link stays. A folder or a device there is a refusal.
+    """
+    obstacle = refuse_other_kind(path, have)
+    if obstacle:
+        yield obstacle
+        return
+    if have is None or have.kind == "other":
+        mode = attributes.mode if attributes.mode is not None else (0o600 if SECRET_MARK in want else None)
+        yield Change(
+            subject=path,
+            summary=summary or "new file",
+            kind=Kind.CREATE,
+            actions=(WriteFile(path, want, mode=mode, owner=attributes.owner, group=attributes.group),),
+            after=want,
+            notes=link_notes(path, have),
+        )
+        return
+    differing = attributes.differing(have)
+    if have.content == want and not differing:
+        return
+    changed = have.content != want
+    yield Change(
+        subject=path,
+        summary="; ".join(part for part in (summary if changed else "", *differing) if part) or "content",
+        kind=Kind.UPDATE,
+        actions=(WriteFile(path, want, mode=attributes.mode, owner=attributes.owner, group=attributes.group),),
+        before=have.content if changed else None,
+        after=want if changed else None,
+        notes=link_notes(path, have),
+    )
+
+
+def attribute_change(path: str, have: FileState, attributes: Attributes) -> Iterator[Change]:
+    """The change that sets mode and owner and leaves the content alone."""
+    differing = attributes.differing(have)
+    if differing:
+        yield Change(
+            subject=path,
+            summary="; ".join(differing),
+            kind=Kind.UPDATE,
+            actions=(Run(attributes.script(path), why=f"{'; '.join(differing)} of {path}"),),
+            notes=link_notes(path, have),
+        )
+
+
+def refuse_other_kind(path: str, have: FileState | None) -> Refusal | None:
+    """Why no file can be written there, if so."""
+    if have is None or have.kind == "file" or (have.kind == "other" and have.link is not None):
+        return None
+    what = "a folder" if have.kind == "directory" else "a device, socket or pipe"
+    return Refusal(
+        subject=path,
+        what=f"{path} is {what}, not a file",
+        why="what is there isn't taken away for a file",
+        remedy=f"move it away by hand, or let the task name another path than {path}",
+    )
+
+
+def link_notes(path: str, have: FileState | None) -> tuple[str, ...]:
+    """Says that a link is followed."""
+    if have is None or have.link is None:
+        return ()
+    if have.kind == "other":
+        return (f"{path} is a link to {have.link}, where nothing is: the file is made there and the link stays",)
+    return (f"{path} is a link to {have.link}: the file there is changed and the link stays",)
