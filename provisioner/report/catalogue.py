@@ -1,0 +1,23 @@
+"""The tasks that a playbook can name, as text."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterable
+
+from provisioner.report.inventory import columns
+from provisioner.report.paint import PLAIN, Paint
+
+
+def tasks_table(tasks: Iterable[tuple[str, str]], paint: Paint = PLAIN) -> str:
+    """(name, summary) as a table."""
+    lines = columns([("TASK", "WHAT IT DOES"), *tasks])
+    return "\n".join([paint("bold", lines[0]), *lines[1:]]) + "\n"
+
+
+def task_text(name: str, docstring: str, fields: Iterable[tuple[str, str, str]], paint: Paint = PLAIN) -> str:
+    """One task: what it says of itself, then its fields as (name, kind, default)."""
+    lines = [paint("bold", name), "", inspect.cleandoc(docstring), ""]
+    rows = columns([("FIELD", "KIND", "DEFAULT"), *fields])
+    lines += rows if rows[1:] else ["It has no fields."]
+    return "\n".join(lines) + "\n"

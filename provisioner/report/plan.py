@@ -1,0 +1,220 @@
+"""A plan as text: what would change where, identical hosts once, and what stops whom."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from provisioner.model.change import Change, Note, Refusal
+from provisioner.model.plan import HostPlan, Plan
+from provisioner.report import diff
+from provisioner.report.names import compress, counted
+from provisioner.report.paint import KIND_STYLE, PLAIN, Paint
+from provisioner.report.printable import one_line, printable
+
+_MARK_COLUMN = 60
+"""Column, counted from 0, at which the disruption mark or the deferral begins where the text before it is short."""
+_WIDE = 112
+"""Characters of a change's line above which the mark gets a line of its own."""
+_LABEL = 18
+"""Least width of the column that names stage and task."""
+
+_Item = Change | Note | Refusal | tuple[str, str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """Hosts whose plans are the same in every respect that is shown."""
+
+    hosts: tuple[HostPlan, ...]
+
+    @property
+    def one(self) -> HostPlan:
+        return self.hosts[0]
+
+    @property
+    def names(self) -> str:
+        return compress(plan.host for plan in self.hosts)
+
+    @property
+    def items(self) -> tuple[_Item, ...]:
+        plan = self.one
+        return (*plan.refusals, *plan.unknown, *plan.changes, *plan.notes)
+
+
+def groups(plans: Iterable[HostPlan]) -> tuple[Group, ...]:
+    """Hosts with equal plans together: largest group first, hosts that can't be changed last."""
+    found: dict[tuple[object, ...], list[HostPlan]] = {}
+    for plan in plans:
+        key = (plan.refusals, plan.unknown, plan.changes, plan.notes, plan.error)
+        found.setdefault(key, []).append(plan)
+    made = [Group(tuple(hosts)) for hosts in found.values()]
+    return tuple(sorted(made, key=lambda group: (group.one.blocked, bool(group.one.error), -len(group.hosts))))
+
+
+@dataclass(frozen=True, slots=True)
+class Tally:
+    """How much a plan holds. `ready` are changes that can be done now on hosts that aren't blocked,
+    `hosts` the hosts that have any; `deferred` wait; `blocked` can't be done since their host is."""
+
+    changes: int
+    ready: int
+    deferred: int
+    blocked: int
+    hosts: int
+    refused: int
+    unreachable: int
+    untold: int
+
+
+def tally(plan: Plan) -> Tally:
+    """Count a plan's changes and hosts."""
+    free = [host for host in plan.hosts if not host.blocked]
+    ready = sum(len(host.open) for host in free)
+    changes = sum(len(host.changes) for host in plan.hosts)
+    deferred = sum(len(host.deferred) for host in plan.hosts)
+    return Tally(
+        changes=changes,
+        ready=ready,
+        deferred=deferred,
+        blocked=changes - ready - deferred,
+        hosts=sum(bool(host.open) for host in free),
+        refused=sum(bool(host.refusals) for host in plan.hosts),
+        unreachable=sum(bool(host.error) for host in plan.hosts),
+        untold=sum(bool(host.unknown) for host in plan.hosts),
+    )
+
+
+def render(plan: Plan, style: diff.Style = "compact", paint: Paint = PLAIN, verbose: bool = False) -> str:
+    """The whole plan as text, ending in a line feed. `verbose` shows each change's id and its actions' names."""
+    lines = [_head(plan, paint), ""]
+    shown: list[Group] = []
+    for group in groups(plan.hosts):
+        lines += _group(group, shown, style, paint, verbose)
+        shown.append(group)
+    return "\n".join(lines) + "\n"
+
+
+def _head(plan: Plan, paint: Paint) -> str:
+    count = tally(plan)
+    parts = [
+        one_line(plan.playbook),
+        counted(len(plan.hosts), "host"),
+        counted(count.changes, "change"),
+        *([f"{count.deferred} deferred"] if count.deferred else []),
+        *([f"{count.refused} refused"] if count.refused else []),
+        *([f"{count.untold} can't be told"] if count.untold else []),
+        f"{count.unreachable} unreachable",
+    ]
+    return paint("bold", "Plan") + "  " + " · ".join(parts)
+
+
+def _group(group: Group, shown: Sequence[Group], style: diff.Style, paint: Paint, verbose: bool) -> list[str]:
+    one, names = group.one, paint("bold", one_line(group.names))
+    count = f"  {counted(len(group.hosts), 'host')}{', identical' if group.hosts[1:] else ''}"
+    if one.error:
+        return [f"{names}{count}  {paint('bold red', 'unreachable')}", *_indented(one.error)]
+    if not group.items:
+        return [f"{names}{count}, nothing to change"]
+    items = group.items
+    base = next((other for other in shown if _is_part(other, group)), None)
+    if base is None:
+        lines = [names + count + _stop(one, paint)]
+    else:
+        like = "as above" if base is shown[-1] else f"as {one_line(base.names)}"
+        lines = [f"{names}  {like}, and{_stop(one, paint)}"]
+        items = tuple(item for item in items if item not in base.items)
+    for item in items:
+        lines += _item(item, style, paint, verbose)
+    return lines
+
+
+def _is_part(base: Group, group: Group) -> bool:
+    return bool(base.one.changes) and not base.one.blocked and all(item in group.items for item in base.items)
+
+
+def _stop(plan: HostPlan, paint: Paint) -> str:
+    if plan.refusals:
+        return "  " + paint("bold red", "refused: nothing will be changed here")
+    if plan.unknown:
+        return "  " + paint("bold red", "can't be planned: nothing will be changed here")
+    return ""
+
+
+def _item(item: _Item, style: diff.Style, paint: Paint, verbose: bool) -> list[str]:
+    if isinstance(item, Change):
+        return change_lines(item, style, paint, verbose)
+    if isinstance(item, Refusal):
+        return [
+            f"  {paint('bold red', '✗')} {label(item.stage, item.task):<{_LABEL}} {one_line(item.what)}",
+            *_indented("\n".join(part for part in (item.why, item.remedy) if part)),
+        ]
+    if isinstance(item, Note):
+        return [f"  {paint('cyan', 'i')} {label(item.stage, item.task):<{_LABEL}} {_said(item.subject, item.text)}"]
+    stage, task, text = item
+    return [f"  {paint('bold red', '?')} {label(stage, task):<{_LABEL}} {one_line(text)}"]
+
+
+def change_lines(change: Change, style: diff.Style, paint: Paint, verbose: bool = False) -> list[str]:
+    """One change: its line, where it waits why, its notes and its diff."""
+    symbol = "…" if change.deferred else change.kind.value
+    text = f"{label(change.stage, change.task):<{_LABEL}} {_said(change.subject, change.summary)}"
+    mark = ""
+    if change.deferred:
+        command = f", {one_line(change.deferred.command)}" if change.deferred.command else ""
+        mark = f"deferred: {one_line(change.deferred.reason)}{command}"
+    elif change.disrupts or change.disruption:
+        mark = f"! {one_line(change.disrupts) or change.disruption.name.lower()}"
+    lines = [f"  {paint(KIND_STYLE[symbol], symbol)} {text}"]
+    if mark and len(text) + len(mark) > _WIDE:
+        lines.append(f"      {paint('magenta', mark)}")
+    elif mark:
+        lines[0] += " " * max(2, _MARK_COLUMN - 4 - len(text)) + paint("magenta", mark)
+    if verbose:
+        done = ", ".join(type(action).__name__ for action in change.actions)
+        lines.append(paint("dim", f"      {one_line(change.id)}  ({done or 'no actions'})"))
+    if change.provisional:
+        lines.append(paint("dim", "      announced only: an earlier stage brings what it depends on, then it is exact"))
+    lines += [f"      {one_line(note)}" for note in change.notes]
+    lines += [f"      {line}" for line in "\n".join(diff.shown(change.before, change.after, style, paint)).splitlines()]
+    return lines
+
+
+def label(stage: str, task: str) -> str:
+    """Where a change comes from: its stage, and its task where that has another name."""
+    return one_line(stage if task in ("", stage) else f"{stage}/{task}" if stage else task)
+
+
+def _said(subject: str, text: str) -> str:
+    if not text or text == subject:
+        return one_line(subject)
+    return one_line(text if not subject or subject in text else f"{subject}  {text}")
+
+
+def _indented(text: str) -> list[str]:
+    return [f"      {line.strip()}" for line in printable(text).splitlines() if line.strip()]
+
+
+def footer(plan: Plan) -> str:
+    """One sentence on what would happen now: "18 of 33 changes on 16 hosts can be done now, 15 are deferred"."""
+    count = tally(plan)
+    if not count.changes:
+        return "Nothing to change."
+    parts = []
+    if count.ready:
+        parts.append(
+            f"{count.ready} of {counted(count.changes, 'change')} can be done now on {counted(count.hosts, 'host')}"
+        )
+    else:
+        parts.append("Nothing can be done now")
+    if count.deferred:
+        parts.append(f"{count.deferred} deferred")
+    if count.blocked:
+        parts.append(f"{count.blocked} not done because their host is refused or can't be planned")
+    return ", ".join(parts) + "."
+
+
+def question(plan: Plan) -> str:
+    """What is asked before anything is changed."""
+    count = tally(plan)
+    return f"Apply {count.ready} of {counted(count.changes, 'change')} to {counted(count.hosts, 'host')}?"

@@ -1,0 +1,102 @@
+"""What a run is doing, as one prefixed line per event: for pipes, CI jobs and anything that isn't a terminal."""
+
+from __future__ import annotations
+
+import sys
+import threading
+from contextlib import AbstractContextManager
+from typing import Protocol, TextIO
+
+from provisioner.model.event import Event
+from provisioner.report.paint import PLAIN, Paint
+from provisioner.report.printable import one_line
+
+ALWAYS = frozenset({"change-failed", "host-failed", "warning", "run-stopping"})
+"""Events that `-q` doesn't silence."""
+
+DETAIL = frozenset({"host-connecting", "host-observing", "host-observed", "host-planned", "host-done", "run-done"})
+"""Events that only `-v` shows."""
+
+_WORDS = {"change-started": "…", "change-done": "done:", "change-failed": "failed:"}
+"""What stands before the text of an event about a change."""
+
+_STYLE = {
+    "change-done": "green",
+    "change-failed": "bold red",
+    "host-failed": "bold red",
+    "warning": "yellow",
+    "run-stopping": "magenta",
+    "stage-started": "bold",
+}
+
+
+class Progress(Protocol):
+    """Something that shows events while a run goes on. Called from several threads at once."""
+
+    def __call__(self, event: Event) -> None:
+        """Show one event."""
+        ...
+
+    def paused(self) -> AbstractContextManager[None]:
+        """Keep the terminal free for a question."""
+        ...
+
+    def close(self) -> None:
+        """Show nothing more; may be called twice."""
+        ...
+
+
+class Lines:
+    """Prints events as lines: "gpu03 containerd: failed …"."""
+
+    def __init__(self, stream: TextIO | None = None, paint: Paint = PLAIN, verbosity: int = 0) -> None:
+        self._stream = stream or sys.stderr
+        self._paint = paint
+        self._verbosity = verbosity
+        self._printing = threading.RLock()
+
+    def __call__(self, event: Event) -> None:
+        """Print the event if the verbosity asks for it."""
+        if wanted(event, self._verbosity):
+            with self._printing:
+                print(line(event, self._paint), file=self._stream, flush=True)
+
+    def paused(self) -> AbstractContextManager[None]:
+        """Holds lines back until the question is answered."""
+        return _Held(self._printing)
+
+    def close(self) -> None:
+        """Nothing is kept open."""
+
+
+class _Held(AbstractContextManager[None]):
+    def __init__(self, lock: threading.RLock) -> None:
+        self._lock = lock
+
+    def __enter__(self) -> None:
+        self._lock.acquire()
+
+    def __exit__(self, *_: object) -> None:
+        self._lock.release()
+
+
+def wanted(event: Event, verbosity: int) -> bool:
+    """Whether an event is shown at this verbosity: -1 only what went wrong, 0 changes and stages, 1 everything."""
+    if event.kind in ALWAYS:
+        return True
+    return verbosity >= (1 if event.kind in DETAIL else 0)
+
+
+def line(event: Event, paint: Paint = PLAIN) -> str:
+    """One event as one line, the host first. A failure's text may be a whole output: its last line is shown here,
+    more of it in the recap."""
+    where = " ".join(part for part in (event.host, event.stage) if part)
+    text = event.text.strip() or event.kind.replace("-", " ")
+    if event.kind == "change-failed":
+        text = f"{event.change}: {text.splitlines()[-1]}"
+    elif event.kind == "host-failed":
+        text = text.splitlines()[0]
+    if event.kind in _WORDS:
+        text = f"{_WORDS[event.kind]} {text}"
+    shown = one_line(f"{where}: {text}" if where else text)
+    return paint(_STYLE[event.kind], shown) if event.kind in _STYLE else shown
