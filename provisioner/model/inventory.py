@@ -29,10 +29,14 @@ class Value:
 
 @dataclass(frozen=True, slots=True)
 class Secret:
-    """A secret's name and value. Its text in plans, facts and logs is always `reference`, never `value`."""
+    """A secret's name and value. Its text in plans, facts and logs is always `reference`, never `value`.
+
+    `source` is "env:VAR", "file:PATH" or "prompt"; `value` is "" until config/secrets read it from there.
+    """
 
     name: str
     value: str = field(repr=False)
+    source: str = field(default="", compare=False)
 
     @property
     def reference(self) -> str:

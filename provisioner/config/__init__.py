@@ -1,0 +1,1 @@
+"""What people write, read into the model: inventory, playbook, templates, lock, selection of hosts."""
