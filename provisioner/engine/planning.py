@@ -10,6 +10,7 @@ from provisioner.engine.gate import follow_requirements, gate, named
 from provisioner.errors import FactUnknown
 from provisioner.facts.host import IdentityProbe, SystemProbe
 from provisioner.facts.workload import WorkloadProbe
+from provisioner.model.action import touched
 from provisioner.model.change import Change, Note, Refusal
 from provisioner.model.fact import Facts, Known, Probe
 from provisioner.model.plan import HostPlan
@@ -51,13 +52,14 @@ def plan_host(wanted: HostSteps, facts: Facts) -> HostPlan:
     notes: list[Note] = []
     unknown: list[tuple[str, str, str]] = []
     for step in wanted.steps:
+        ctx = replace(wanted.ctx, pending=pending(changes))
         try:
             if not step.wanted(facts):
                 continue
-            for finding in step.task.plan(facts, wanted.ctx):
+            for finding in step.task.plan(facts, ctx):
                 match finding:
                     case Change():
-                        changes.append(gate(named(finding, step.stage, step.label), facts, wanted.ctx))
+                        changes.append(gate(named(finding, step.stage, step.label), facts, ctx))
                     case Refusal():
                         refusals.append(replace(finding, stage=step.stage, task=step.label))
                     case Note():
@@ -73,6 +75,11 @@ def plan_host(wanted: HostSteps, facts: Facts) -> HostPlan:
         unknown=tuple(unknown),
         identity=identity.value.text if isinstance(identity, Known) else "",
     )
+
+
+def pending(changes: Iterable[Change]) -> dict[str, str]:
+    """Path → id of the change that will write or remove it, of those that aren't deferred."""
+    return {path: change.id for change in changes if change.deferred is None for path in touched(change.actions)}
 
 
 def distinct(changes: Iterable[Change]) -> Sequence[Change]:
