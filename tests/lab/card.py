@@ -24,6 +24,8 @@ class CardState:
     load: str = "ok"
     #: rmmod: "ok", "fail" (in use by the kernel, whoever holds it).
     unload: str = "ok"
+    #: Another kernel driver has the cards: "nouveau", "nova_core", "vfio_pci"; "" for none.
+    bound: str = ""
     #: nvidia-smi: "ok", "hang" (also deaf to SIGTERM), "exitN" (N = 9, 14, 15 with its real message, or any).
     smi: str = "ok"
     #: Driver API: "ok", "wrong", "wrong:CARD", "error:CODE" (by cuInit), "error:CODE@CALL", "hang", "crash".
@@ -39,6 +41,7 @@ class CardState:
             "busy": "1" if self.busy else "0",
             "load": self.load,
             "unload": self.unload,
+            "bound": self.bound,
             "smi": self.smi,
             "cuda": self.cuda,
         }

@@ -9,6 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 
+from tests.lab.contents import repository
 from tests.lab.engine import docker, ensure_engine, run, say
 from tests.lab.host import HOSTS, LabHost
 from tests.lab.images import host_image
@@ -64,9 +65,7 @@ def _image(base: str) -> str:
 
 @functools.cache
 def _repository() -> Path:
-    path = STATE / "repo"
-    path.mkdir(exist_ok=True)
-    return path
+    return repository()
 
 
 @contextmanager

@@ -44,16 +44,17 @@ SOURCES
 
 # kmod's tools go through the simulation; the real ones stay reachable for it.
 mkdir -p real
-for tool in modprobe rmmod lsmod modinfo; do ln -sf "$(command -v kmod)" real/$tool; done
+for tool in modprobe rmmod modinfo; do ln -sf "$(command -v kmod)" real/$tool; done
 divert() { dpkg-divert --local --rename --divert "$1.distrib" --add "$1"; ln -sf /opt/gpu-sim/gpu-sim "$1"; }
-for tool in modprobe rmmod lsmod; do divert "$(dpkg -L kmod | grep "/$tool\$" | head -1)"; done
+for tool in modprobe rmmod; do divert "$(dpkg -L kmod | grep "/$tool\$" | head -1)"; done
 divert "$(dpkg -L systemd | grep '/systemd-modules-load$' | head -1)"
 
 # The kernel as a Debian host has it: an image, headers, an initramfs built by the real tool.
 KERNEL=$(uname -r)
 mkdir -p "/lib/modules/$KERNEL/kernel" "/usr/src/linux-headers-$KERNEL"
 ln -sf "/usr/src/linux-headers-$KERNEL" "/lib/modules/$KERNEL/build"
-touch "/lib/modules/$KERNEL/modules.order" "/lib/modules/$KERNEL/modules.builtin"
+touch "/lib/modules/$KERNEL/modules.order" "/lib/modules/$KERNEL/modules.builtin" \
+    "/lib/modules/$KERNEL/modules.builtin.modinfo"
 depmod "$KERNEL"
 echo 'stand-in of the lab' >"/boot/vmlinuz-$KERNEL"
 printf 'CONFIG_MODULES=y\nCONFIG_RD_ZSTD=y\nCONFIG_RD_GZIP=y\n' >"/boot/config-$KERNEL"
