@@ -92,7 +92,6 @@ def load_inventory(
         hosts=tuple(hosts.values()),
         groups={name: tuple(host for host in hosts if host in group.names) for name, group in groups.items()},
         cluster=_cluster(doc, hosts),
-        secrets=tuple(secrets.found.values()),
         digest=_digest(doc, sets, hosts),
     )
     return resolve_secrets(inventory, ask=ask) if resolve else inventory

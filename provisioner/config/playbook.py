@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from provisioner.config.document import Document, Place, read_document, suggestion
-from provisioner.config.schema import STRING, TABLE, WORD, Kind, check_table, require
+from provisioner.config.schema import STRING, TABLE, TABLES, WORD, Kind, check_table, require
 from provisioner.config.shipped import shipped
 from provisioner.config.uservars import read_vars
 from provisioner.config.when import NOT_YET, Condition, WhenError, parse
@@ -22,11 +22,8 @@ if TYPE_CHECKING:  # jinja2 is imported by whoever makes the Templates
 
 T = TypeVar("T")
 
-_ARRAY = Kind(
-    "an array of tables", lambda value: isinstance(value, list) and all(isinstance(each, dict) for each in value)
-)
-_TOP: Mapping[str, Kind] = {"description": STRING, "vars": TABLE, "stages": _ARRAY}
-_STAGE: Mapping[str, Kind] = {"name": WORD, "description": STRING, "tasks": _ARRAY}
+_TOP: Mapping[str, Kind] = {"description": STRING, "vars": TABLE, "stages": TABLES}
+_STAGE: Mapping[str, Kind] = {"name": WORD, "description": STRING, "tasks": TABLES}
 _ENTRY: Mapping[str, Kind] = {"task": WORD, "when": STRING, "label": STRING}
 
 

@@ -32,6 +32,9 @@ SECONDS = Kind(
 BOOLEAN = Kind("true or false", lambda value: isinstance(value, bool))
 WORDS = Kind("an array of strings without spaces", lambda value: isinstance(value, list) and all(map(WORD.fits, value)))
 TABLE = Kind("a table", lambda value: isinstance(value, dict))
+TABLES = Kind(
+    "an array of tables", lambda value: isinstance(value, list) and all(isinstance(each, dict) for each in value)
+)
 SECRET = Kind("a secret", lambda value: isinstance(value, dict) and "secret" in value)
 ABSOLUTE = Kind("an absolute path", lambda value: isinstance(value, str) and value.startswith("/"))
 

@@ -66,7 +66,8 @@ def path_beside(file: Path, text: str) -> Path:
 
 
 def resolve_secrets(inventory: Inventory, hosts: Iterable[Host] | None = None, *, ask: Ask | None = None) -> Inventory:
-    """The inventory with the secrets of these hosts (None: all) read from their sources, each at most once.
+    """The inventory with the secrets of these hosts (None: all) read from their sources, each at most once;
+    `inventory.secrets` are then exactly those.
 
     `ask` None: there is no terminal. Raises InventoryError when a secret can't be had.
     """
@@ -82,7 +83,7 @@ def resolve_secrets(inventory: Inventory, hosts: Iterable[Host] | None = None, *
     return replace(
         inventory,
         hosts=tuple(_replace(host, values) if host.name in needed else host for host in inventory.hosts),
-        secrets=tuple(values.get(secret.name, secret) for secret in inventory.secrets),
+        secrets=tuple(values.values()),
     )
 
 

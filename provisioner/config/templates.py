@@ -9,6 +9,7 @@ from __future__ import annotations
 import functools
 import re
 from collections.abc import Callable, Mapping, Sequence
+from difflib import get_close_matches
 from pathlib import Path, PurePosixPath
 from typing import Any, NoReturn
 
@@ -195,7 +196,10 @@ class Templates:
             table = _path_of(error.inside, values)
             full = f"{table}.{error.name}" if table else error.name
             what = f"the variable {full!r} isn't set" if known or table else str(error.message)
-            return what, suggestion(error.name, known), "set it in the inventory, or use `| default(…)`"
+            names = {key: f"{table}.{key}" if table else key for key in map(str, known)}
+            close = get_close_matches(error.name, names, 1)
+            why = f"did you mean {names[close[0]]!r}?" if close else suggestion(full, names.values())
+            return what, why, "set it in the inventory, or use `| default(…)`"
         if isinstance(error, jinja2.TemplateNotFound):
             names = self.loader.list_templates()
             return f"there is no template {error.name!r}", suggestion(str(error.name), names), ""

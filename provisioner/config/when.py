@@ -190,7 +190,7 @@ class _Parser:
 def _lookup(name: str, values: Mapping[str, Any], facts: Mapping[str, Any]) -> tuple[bool, Any]:
     """Whether the name is defined, and its value: plain, None when absent, or Unknown."""
     if name in FACTS:
-        fact = facts.get(name, NOT_YET[name])
+        fact = facts.get(name, Unknown(f"{name} couldn't be read"))
         if isinstance(fact, Absent):
             return False, None
         return True, fact.value if isinstance(fact, Known) else fact

@@ -108,7 +108,8 @@ class Repository:
 
 @dataclass(frozen=True)
 class Inventory:
-    """A whole inventory. `digest` is the SHA-256 of what it was read from (files, `--set`, no secrets)."""
+    """A whole inventory. `digest` is the SHA-256 of what it was read from (files, `--set`, no secrets);
+    `secrets` are those whose values have been read."""
 
     path: Path
     playbook: str
