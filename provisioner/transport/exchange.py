@@ -26,6 +26,7 @@ UNKNOWN = "what it did there is unknown: plan again to see"
 """What to do about a script without a result."""
 READY = b"provision:ready\n"
 PROMPT = b"provision:password:"
+NOT_ROOT = "provision: this user isn't root"
 _MARK = "provision:begin:"
 
 RECEIVER = (
@@ -46,9 +47,8 @@ def command(become: str, *, password: bool, anchor: str = "$PPID") -> str:
     receive = f'sh -c "$_p" provision "{anchor}"'
     sudo = f"sudo -S -p {quote(PROMPT.decode())}" if password else "sudo -n"
     start = f"LC_ALL=C; export LC_ALL; _p={quote(RECEIVER)}; "
-    if become == "none":
-        return f"{start}exec {receive}"
-    return f'{start}if [ "$(id -u)" = 0 ]; then exec {receive}; fi; exec {sudo} -- {receive}'
+    otherwise = f"echo {quote(NOT_ROOT)} >&2; exit 77" if become == "none" else f"exec {sudo} -- {receive}"
+    return f'{start}if [ "$(id -u)" = 0 ]; then exec {receive}; fi; {otherwise}'
 
 
 def login_command(become: str, *, password: bool) -> str:

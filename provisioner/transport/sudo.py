@@ -2,59 +2,79 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from provisioner.errors import AuthenticationError, Disconnected, SudoError, TransportError
-from provisioner.transport.exchange import PROMPT, NotRun
+from provisioner.transport.exchange import NOT_ROOT, PROMPT, NotRun
 
 _NOT_WHOLE = 74
-_REASONS: tuple[tuple[tuple[str, ...], str, str], ...] = (
-    (
-        ("incorrect password attempt", "try again", "maximum 3 incorrect"),
-        "the sudo password is wrong",
-        "set the right sudo_password in the inventory; it may come from a prompt, the environment or a file",
-    ),
-    (
+
+
+@dataclass(frozen=True, slots=True)
+class _Reason:
+    """`signs`: lower-case texts, each of which tells it; `remedy` holds USER where the user's name belongs."""
+
+    signs: tuple[str, ...]
+    why: str
+    remedy: str
+    kind: type[SudoError | AuthenticationError] = SudoError
+
+
+_WRONG = _Reason(
+    ("incorrect password attempt", "try again", "maximum 3 incorrect"),
+    "the sudo password is wrong",
+    "set the right sudo_password in the inventory; it may come from a prompt, the environment or a file",
+)
+_REASONS = (
+    _WRONG,
+    _Reason(
         ("a password is required", "no password was provided", "a terminal is required to read the password"),
         "sudo asks for a password",
         "set sudo_password in the inventory, or allow this user to use sudo without one (NOPASSWD)",
     ),
-    (
+    _Reason(
         ("is not in the sudoers file", "is not allowed to", "may not run sudo", "is not allowed on"),
         "sudo doesn't allow this user to become root",
         "add a rule on the host: echo 'USER ALL=(ALL) NOPASSWD: ALL' > /etc/sudoers.d/USER",
     ),
-    (
+    _Reason(
         ("must have a tty",),
         "sudo wants a terminal (requiretty in its sudoers)",
         "add `Defaults:USER !requiretty` to the host's sudoers; a run uses no terminal",
     ),
-    (
+    _Reason(
         ("sudo: not found", "sudo: command not found", "sudo: inaccessible or not found"),
         "sudo isn't installed",
         'install it on the host, or log in as root and set become = "none" in the inventory',
     ),
-    (
+    _Reason(
         ("no new privileges", "effective uid is not 0", "must be owned by uid 0", "nosuid"),
         "sudo can't get root's rights there",
         "the host's file system or container takes the setuid bit from sudo; mend that or log in as root",
     ),
-    (
-        ("password change required", "password has expired", "account has expired", "account validation failure"),
-        "the user's account or password has expired",
-        "renew it on the host (passwd, chage); key logins stop too until then",
+    _Reason(
+        (NOT_ROOT,),
+        'it isn\'t root, and the inventory says become = "none"',
+        'log in as root, or set become = "sudo" in the inventory',
     ),
-    (
+    _Reason(
+        ("password change required", "password has expired", "account has expired", "account validation failure"),
+        "the account or its password has expired",
+        "renew it on the host (passwd, chage); key logins stop too until then",
+        AuthenticationError,
+    ),
+    _Reason(
         ("not currently available", "nologin", "this account is"),
         "the user may not log in",
-        "give the user a shell on the host (usermod -s /bin/sh USER), or use another user",
+        "give USER a shell on the host (usermod -s /bin/sh USER), or use another user",
+        AuthenticationError,
     ),
 )
-_OF_THE_LOGIN = 6
-"""From this entry on the login is at fault, not sudo."""
 
 
 def wrong_password(host: str, user: str) -> SudoError:
     """sudo asked for the password again."""
-    return SudoError(f"{host}: {user} can't become root", why=_REASONS[0][1], remedy=_REASONS[0][2])
+    return SudoError(f"{host}: {user} can't become root", why=_WRONG.why, remedy=_WRONG.remedy)
 
 
 def refusal(host: str, user: str, ended: NotRun) -> TransportError:
@@ -66,13 +86,12 @@ def refusal(host: str, user: str, ended: NotRun) -> TransportError:
         )
     said = (ended.stderr + "\n" + ended.stdout).replace(PROMPT.decode(), "")
     lines = [line.strip() for line in said.splitlines() if line.strip()]
-    lowered = said.lower()
-    for nth, (signs, why, remedy) in enumerate(_REASONS):
-        if any(sign in lowered for sign in signs):
-            told = next((line for line in lines if any(sign in line.lower() for sign in signs)), "")
-            kind = AuthenticationError if nth >= _OF_THE_LOGIN else SudoError
-            what = f"{host}: {user} can't {'log in' if kind is AuthenticationError else 'become root'}"
-            return kind(what, why=f"{why}: {told}" if told else why, remedy=remedy.replace("USER", user))
+    for reason in _REASONS:
+        told = [line for line in lines if any(sign in line.lower() for sign in reason.signs)]
+        if told:
+            verb = "log in" if reason.kind is AuthenticationError else "become root"
+            why = reason.why if NOT_ROOT in told[0] else f"{reason.why}: {told[0]}"
+            return reason.kind(f"{host}: {user} can't {verb}", why=why, remedy=reason.remedy.replace("USER", user))
     if ended.status is None:
         return Disconnected(
             f"{host}: the connection ended before the script was started",
