@@ -12,8 +12,8 @@ class Secrets:
     """All secrets of a run, resolved."""
 
     def __init__(self, secrets: Iterable[Secret] = ()) -> None:
-        # The longest first, so that a secret that contains another is masked whole.
-        self._secrets = sorted(secrets, key=lambda secret: -len(secret.value))
+        # The secrets of hosts that aren't selected are never read. The longest first: one may contain another.
+        self._secrets = sorted((secret for secret in secrets if secret.value), key=lambda secret: -len(secret.value))
 
     def reveal(self, text: str) -> str:
         """References replaced by values: only for a script that is about to be sent."""
