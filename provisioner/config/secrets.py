@@ -13,7 +13,7 @@ from provisioner.config.document import Document, dotted
 from provisioner.config.positions import KeyPath
 from provisioner.config.schema import describe
 from provisioner.errors import InventoryError
-from provisioner.model.inventory import Host, Inventory, Secret
+from provisioner.model.inventory import Host, Inventory, Secret, Value
 
 SHORTEST = 6
 """Characters. A secret is masked by replacing its text in what a host says; a shorter one would mask words."""
@@ -72,19 +72,47 @@ def resolve_secrets(inventory: Inventory, hosts: Iterable[Host] | None = None, *
     `ask` None: there is no terminal. Raises InventoryError when a secret can't be had.
     """
     needed = {host.name for host in (inventory.hosts if hosts is None else hosts)}
-    values: dict[str, Secret] = {}
-    for host in inventory.hosts:
-        if host.name in needed:
-            for secret in secrets_in(host):
-                if secret.name not in values:
-                    values[secret.name] = secret if secret.value else _resolve(secret, inventory.path, ask)
-    if not values:
-        return inventory
-    return replace(
-        inventory,
-        hosts=tuple(_replace(host, values) if host.name in needed else host for host in inventory.hosts),
-        secrets=tuple(values.values()),
-    )
+    read = _Read(inventory.path, ask)
+    found = tuple(read.host(host) if host.name in needed else host for host in inventory.hosts)
+    return replace(inventory, hosts=found, secrets=tuple(read.secrets.values())) if read.secrets else inventory
+
+
+class _Read:
+    """Hosts with their secrets read. Hosts share most of their values, so each value is looked through once."""
+
+    def __init__(self, file: Path, ask: Ask | None) -> None:
+        self.file, self.ask = file, ask
+        self.secrets: dict[str, Secret] = {}
+        self.seen: dict[int, tuple[Value, Value]] = {}
+        """id → the value (kept alive, so that the id stays its own) and what became of it."""
+
+    def host(self, host: Host) -> Host:
+        variables = {name: self._value(value) for name, value in host.vars.items()}
+        password = host.connection.sudo_password
+        connection = host.connection
+        if password is not None:
+            connection = replace(connection, sudo_password=self._inside(password))
+        return replace(host, connection=connection, vars=variables)
+
+    def _value(self, value: Value) -> Value:
+        known = self.seen.get(id(value))
+        if known is None:
+            known = self.seen[id(value)] = (value, self._inside(value))
+        return known[1]
+
+    def _inside(self, value: Any) -> Any:
+        """The value with every secret in it read."""
+        if isinstance(value, Secret):
+            if value.name not in self.secrets:
+                self.secrets[value.name] = value if value.value else _resolve(value, self.file, self.ask)
+            return self.secrets[value.name]
+        if not any(secrets_in(value)):
+            return value
+        if isinstance(value, Mapping):
+            return {key: self._inside(inner) for key, inner in value.items()}
+        if isinstance(value, list | tuple):
+            return type(value)(self._inside(inner) for inner in value)
+        return replace(value, **{field.name: self._inside(getattr(value, field.name)) for field in fields(value)})
 
 
 def secrets_in(value: Any) -> Iterable[Secret]:
@@ -100,19 +128,6 @@ def secrets_in(value: Any) -> Iterable[Secret]:
     elif is_dataclass(value) and not isinstance(value, type):
         for field in fields(value):
             yield from secrets_in(getattr(value, field.name))
-
-
-def _replace(value: Any, values: Mapping[str, Secret]) -> Any:
-    """The value with every secret in it replaced by the one that has been read."""
-    if isinstance(value, Secret):
-        return values.get(value.name, value)
-    if isinstance(value, Mapping):
-        return {key: _replace(inner, values) for key, inner in value.items()}
-    if isinstance(value, list | tuple):
-        return type(value)(_replace(inner, values) for inner in value)
-    if is_dataclass(value) and not isinstance(value, type) and any(secrets_in(value)):
-        return replace(value, **{field.name: _replace(getattr(value, field.name), values) for field in fields(value)})
-    return value
 
 
 def _resolve(secret: Secret, file: Path, ask: Ask | None) -> Secret:

@@ -201,8 +201,8 @@ class Templates:
             why = f"did you mean {names[close[0]]!r}?" if close else suggestion(full, names.values())
             return what, why, "set it in the inventory, or use `| default(…)`"
         if isinstance(error, jinja2.TemplateNotFound):
-            names = self.loader.list_templates()
-            return f"there is no template {error.name!r}", suggestion(str(error.name), names), ""
+            existing = self.loader.list_templates()
+            return f"there is no template {error.name!r}", suggestion(str(error.name), existing), ""
         if isinstance(error, jinja2.TemplateSyntaxError):
             unknown = re.search(r"No (filter|test) named '(\w+)'", error.message or "")
             known_words = {"filter": self.environment.filters, "test": self.environment.tests}

@@ -41,6 +41,9 @@ T = TypeVar("T", bound=type[Task])
 REGISTRY: dict[str, type[Task]] = {}
 """Every task that has been imported, by name; filled by the decorator."""
 
+_HINTS: dict[str, tuple[type[Task], Mapping[str, Any]]] = {}
+"""Task → its fields' types. Evaluating annotations is slow, and a fleet asks for the same ones hundreds of times."""
+
 
 @dataclass_transform(frozen_default=True, kw_only_default=True)
 def task(name: str) -> Callable[[T], T]:
@@ -86,7 +89,9 @@ def build(name: str, table: Mapping[str, Any]) -> Task:
                 f"task {name} has no field {key!r}",
                 why=f"did you mean {close[0]!r}?" if close else f"it has: {', '.join(known) or 'none'}",
             )
-    hints = get_type_hints(cls)
+    if name not in _HINTS or _HINTS[name][0] is not cls:
+        _HINTS[name] = (cls, get_type_hints(cls))
+    hints = _HINTS[name][1]
     values: dict[str, Any] = {}
     for key, field in known.items():
         if key in table:
