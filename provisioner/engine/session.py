@@ -15,6 +15,7 @@ from typing import Any
 from provisioner.config.playbook import Playbook
 from provisioner.engine.hostrun import HostRun, summary
 from provisioner.engine.journal import Journal, new_run_id
+from provisioner.engine.locking import LockOutcome, find_lock, write_beside
 from provisioner.engine.planning import HostSteps
 from provisioner.engine.pool import each
 from provisioner.engine.reading import describe
@@ -169,6 +170,20 @@ class Session:
             go_on=lambda: not self._stop.is_set(),
         )
         return self._finish("exec", {run.name: run.result() for run in self._runs.values()})
+
+    def lock(self, check: bool = False) -> LockOutcome:
+        """The exact packages per distribution, found on the hosts and written nowhere (`write_lock` does it).
+
+        `check` only says what the caller means to do: nothing is written in either case. Raises LockError.
+        """
+        if not self._runs:
+            self.observe()
+        whole = len(self.hosts) == len(self.inventory.hosts)
+        return find_lock(list(self._runs.values()), self._secrets, self.inventory.lock_path, whole=whole)
+
+    def write_lock(self, found: LockOutcome) -> None:
+        """Replace the inventory's lock file atomically."""
+        write_beside(found.path, found.text)
 
     def facts(self) -> dict[str, dict[str, Any]]:
         """Host name → what was read, JSON-able; {"error": text} for a host that couldn't be read."""
