@@ -51,6 +51,8 @@ def read_settings(
                 f"{value!r} is no jump host",
                 remedy='write another host\'s name, USER@ADDRESS:PORT, or "" for none',
             )
+        elif key == "timeout":
+            value = float(value)
         settings[key] = Value(value, level, doc.where(here))
     return settings
 

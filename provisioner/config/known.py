@@ -40,6 +40,7 @@ TABLES: Mapping[str, Mapping[str, Known]] = {
     "driver": {
         "source": Known(choice("nvidia", "debian", "ubuntu"), "nvidia"),
         "packages": Known(WORDS),
+        "modules": Known(choice("dkms", "prebuilt"), "dkms"),
     },
     "containerd": {
         "mode": Known(choice("default", "runtimeclass"), "default"),
