@@ -23,7 +23,7 @@ _SMALL = "hello tree"
 def repository() -> Path:
     """Folder for /srv/lab-repo, built where the recipe has changed."""
     sources = [LAB / f"{name}.py" for name in ("contents", "debian_real", "debs", "driver", "repository", "toolkit")]
-    recipe = [*sources, SIM / "driver", SIM / "toolkit", KEYS, os.uname().release]
+    recipe: list[str | Path] = [*sources, SIM / "driver", SIM / "toolkit", KEYS, os.uname().release]
     folder = CACHE / f"repo-{fingerprint([*recipe, *(base_image(name) for name in BASES)])}"
     if folder.exists():
         return folder
@@ -39,7 +39,7 @@ def repository() -> Path:
         good += driver.transitional_debs()
         bad = list(driver.driver_debs(driver.BROKEN, broken=True))
         components = {"main": _built(good, made), "broken": _built(bad, made)}
-        vendor = {suite: components for suite in BASES}
+        vendor = dict.fromkeys(BASES, components)
         publish(partial / "nvidia", vendor, origin="NVIDIA", label="NVIDIA CUDA")
         dkms = _built([driver.dkms_deb()], made)
         debian = {suite: {"main": [*debs, *dkms]} for suite, debs in ordinary.items()}

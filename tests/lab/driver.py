@@ -48,68 +48,118 @@ def driver_debs(version: str, *, broken: bool = False) -> Iterator[Deb]:
     full = f"{version}-1"
     branch = int(version.split(".")[0])
     yield Deb(
-        "nvidia-open", full, section="non-free/metapackages",
+        "nvidia-open",
+        full,
+        section="non-free/metapackages",
         depends=f"nvidia-driver-cuda (>= {full}), nvidia-kernel-open-dkms (>= {full})",
-    )  # fmt: skip
+    )
     yield Deb(
-        "cuda-drivers", full, section="non-free/metapackages",
+        "cuda-drivers",
+        full,
+        section="non-free/metapackages",
         depends=f"nvidia-driver-cuda (>= {full}), nvidia-kernel-dkms (>= {full})",
-    )  # fmt: skip
+    )
     yield Deb(
-        "nvidia-driver-cuda", full,
+        "nvidia-driver-cuda",
+        full,
         depends=f"libcuda1 (= {full}), libnvidia-ml1 (= {full}), nvidia-persistenced (>= {full}), "
         f"nvidia-modprobe (>= {full})",
         files={"/usr/bin/nvidia-smi": _script("nvidia-smi", version)},
-    )  # fmt: skip
+    )
     for name, licence in (("nvidia-kernel-open-dkms", "Dual MIT/GPL"), ("nvidia-kernel-dkms", "NVIDIA")):
         other = "nvidia-kernel-dkms" if "open" in name else "nvidia-kernel-open-dkms"
         yield Deb(
-            name, full, conflicts=other, provides=f"nvidia-kernel (= {full})",
+            name,
+            full,
+            conflicts=other,
+            provides=f"nvidia-kernel (= {full})",
             depends=f"dkms, nvidia-kernel-support (>= {full}), firmware-nvidia-gsp (= {full})",
             files={f"/usr/src/nvidia-{version}/{key}": file for key, file in _modules(version, licence).items()},
             scripts=_kernel_scripts(version, broken),
-        )  # fmt: skip
+        )
     yield Deb(
-        "nvidia-kernel-support", full, depends=f"nvidia-modprobe (>= {full}), kmod",
+        "nvidia-kernel-support",
+        full,
+        depends=f"nvidia-modprobe (>= {full}), kmod",
         files={
             "/etc/modprobe.d/nvidia-options.conf": File(b"# options nvidia NVreg_DeviceFileMode=0660\n"),
             "/usr/lib/modprobe.d/nvidia-blacklists-nouveau.conf": File(b"blacklist nouveau\n"),
         },
         conffiles=("/etc/modprobe.d/nvidia-options.conf",),
-    )  # fmt: skip
+    )
     gsp = {f"/usr/lib/firmware/nvidia/{version}/{name}.bin": File(b"GSP") for name in ("gsp_ga10x", "gsp_tu10x")}
     yield Deb("firmware-nvidia-gsp", full, files=gsp, section="non-free-firmware/kernel")
     yield Deb("nvidia-modprobe", full, files={"/usr/bin/nvidia-modprobe": _script("nvidia-modprobe", version)})
-    yield Deb("libcuda1", full, section="non-free/libs", depends=f"libc6, libnvidia-ml1 (>= {full})",
-              files=_library("libcuda", version), scripts={"postinst": "ldconfig\n", "postrm": "ldconfig\n"})  # fmt: skip
-    yield Deb("libnvidia-ml1", full, section="non-free/libs", depends="libc6",
-              files=_library("libnvidia-ml", version), scripts={"postinst": "ldconfig\n", "postrm": "ldconfig\n"})  # fmt: skip
-    yield _daemon("nvidia-persistenced", full, "nvidia-persistenced.service", f"libnvidia-ml1 (>= {full})", "restart", {
-        "/usr/bin/nvidia-persistenced": File(_compiled("nvidia-persistenced.c", version), 0o755),
-    })  # fmt: skip
+    yield Deb(
+        "libcuda1",
+        full,
+        section="non-free/libs",
+        depends=f"libc6, libnvidia-ml1 (>= {full})",
+        files=_library("libcuda", version),
+        scripts={"postinst": "ldconfig\n", "postrm": "ldconfig\n"},
+    )
+    yield Deb(
+        "libnvidia-ml1",
+        full,
+        section="non-free/libs",
+        depends="libc6",
+        files=_library("libnvidia-ml", version),
+        scripts={"postinst": "ldconfig\n", "postrm": "ldconfig\n"},
+    )
+    yield _daemon(
+        "nvidia-persistenced",
+        full,
+        "nvidia-persistenced.service",
+        f"libnvidia-ml1 (>= {full})",
+        "restart",
+        {
+            "/usr/bin/nvidia-persistenced": File(_compiled("nvidia-persistenced.c", version), 0o755),
+        },
+    )
     # The suffix went away with branch 580.
     suffix = "" if branch >= 580 else f"-{branch}"
-    yield _daemon(f"nvidia-fabricmanager{suffix}", full, "nvidia-fabricmanager.service", "libc6", "try-restart", {
-        "/usr/bin/nv-fabricmanager": _script("nv-fabricmanager", version),
-        "/usr/share/nvidia/nvswitch/fabricmanager.cfg": File(b"DAEMONIZE=0\nLOG_LEVEL=4\n"),
-    }, enable=False)  # fmt: skip
-    yield Deb(f"libnvidia-nscq{suffix}", full, section="non-free/libs", depends="libc6",
-              files={f"{_LIB}/libnvidia-nscq.so.{version}": empty_library("libnvidia-nscq.so.2")})  # fmt: skip
+    yield _daemon(
+        f"nvidia-fabricmanager{suffix}",
+        full,
+        "nvidia-fabricmanager.service",
+        "libc6",
+        "try-restart",
+        {
+            "/usr/bin/nv-fabricmanager": _script("nv-fabricmanager", version),
+            "/usr/share/nvidia/nvswitch/fabricmanager.cfg": File(b"DAEMONIZE=0\nLOG_LEVEL=4\n"),
+        },
+        enable=False,
+    )
+    yield Deb(
+        f"libnvidia-nscq{suffix}",
+        full,
+        section="non-free/libs",
+        depends="libc6",
+        files={f"{_LIB}/libnvidia-nscq.so.{version}": empty_library("libnvidia-nscq.so.2")},
+    )
 
 
 def transitional_debs() -> Iterator[Deb]:
     """A name of an old branch that installs the new one, as distributions leave them behind."""
     new = f"{VERSIONS[-1]}-1"
     yield Deb(
-        "nvidia-driver-570-server-open", new, section="non-free/oldlibs", depends=f"nvidia-open (>= {new})",
+        "nvidia-driver-570-server-open",
+        new,
+        section="non-free/oldlibs",
+        depends=f"nvidia-open (>= {new})",
         description="Transitional package for nvidia-driver-580-server-open",
-    )  # fmt: skip
+    )
 
 
 def dkms_deb() -> Deb:
     """dkms without the compiler it would bring along. Older than every real one, so that those win."""
-    return Deb("dkms", "3.0.10-0lab1", depends="kmod", section="kernel",
-               files={"/usr/sbin/dkms": File((SIM / "driver" / "dkms").read_bytes(), 0o755)})  # fmt: skip
+    return Deb(
+        "dkms",
+        "3.0.10-0lab1",
+        depends="kmod",
+        section="kernel",
+        files={"/usr/sbin/dkms": File((SIM / "driver" / "dkms").read_bytes(), 0o755)},
+    )
 
 
 def _script(name: str, version: str) -> File:
@@ -124,7 +174,9 @@ def _daemon(
     scripts = {"prerm": _DISABLE.format(unit=unit)}
     if enable:
         scripts["postinst"] = _ENABLE.format(unit=unit, start=start)
-    return Deb(name, full, depends=depends, files={f"/usr/lib/systemd/system/{unit}": service, **files}, scripts=scripts)
+    return Deb(
+        name, full, depends=depends, files={f"/usr/lib/systemd/system/{unit}": service, **files}, scripts=scripts
+    )
 
 
 def _kernel_scripts(version: str, broken: bool) -> dict[str, str]:
@@ -177,5 +229,7 @@ def _modules(version: str, licence: str) -> dict[str, File]:
 def _compiled(source: str, version: str, *flags: str) -> bytes:
     with tempfile.TemporaryDirectory(prefix="provision-lab-cc-") as folder:
         target = Path(folder) / "out"
-        run(["gcc", "-std=gnu11", "-O1", f'-DDRIVER_VERSION="{version}"', *flags, "-o", target, SIM / "driver" / source])
+        run(
+            ["gcc", "-std=gnu11", "-O1", f'-DDRIVER_VERSION="{version}"', *flags, "-o", target, SIM / "driver" / source]
+        )
         return target.read_bytes()

@@ -154,10 +154,14 @@ class LabHost:
         folder = shlex.quote(str(Path(path).parent))
         target = shlex.quote(path)
         docker(
-            "exec", "-i", self.container, "sh", "-c",
+            "exec",
+            "-i",
+            self.container,
+            "sh",
+            "-c",
             f"mkdir -p {folder} && cat >{target} && chmod {mode:o} {target}",
             data=data,
-        )  # fmt: skip
+        )
 
     def get(self, path: str) -> bytes:
         """Content of a file; ``FileNotFoundError`` where there is none."""
@@ -241,17 +245,37 @@ class LabHost:
 
     def _create(self) -> None:
         docker(
-            "create", "--name", self.container, "--hostname", self.name,
-            "--label", "provision-lab=1", "--label", f"provision-lab-recipe={self._recipe()}",
+            "create",
+            "--name",
+            self.container,
+            "--hostname",
+            self.name,
+            "--label",
+            "provision-lab=1",
+            "--label",
+            f"provision-lab-recipe={self._recipe()}",
             *_privileges(),
-            "--tmpfs", "/run:exec,mode=755", "--tmpfs", "/run/lock", "--tmpfs", "/tmp:exec,mode=1777",
-            "-v", "/sys/fs/cgroup:/sys/fs/cgroup:rw",
-            "-v", "/var/lib/containerd",
-            "-v", f"{self._repository()}:/srv/lab-repo:ro",
-            "-p", f"127.0.0.1:{self.port}:22",
-            "--restart=unless-stopped", "-e", "container=docker",
-            self._image(), "/lib/systemd/systemd", "SYSTEMD_CGROUP_ENABLE_LEGACY_FORCE=1",
-        )  # fmt: skip
+            "--tmpfs",
+            "/run:exec,mode=755",
+            "--tmpfs",
+            "/run/lock",
+            "--tmpfs",
+            "/tmp:exec,mode=1777",
+            "-v",
+            "/sys/fs/cgroup:/sys/fs/cgroup:rw",
+            "-v",
+            "/var/lib/containerd",
+            "-v",
+            f"{self._repository()}:/srv/lab-repo:ro",
+            "-p",
+            f"127.0.0.1:{self.port}:22",
+            "--restart=unless-stopped",
+            "-e",
+            "container=docker",
+            self._image(),
+            "/lib/systemd/systemd",
+            "SYSTEMD_CGROUP_ENABLE_LEGACY_FORCE=1",
+        )
         docker("cp", "-", f"{self.container}:/", data=_tar(self._own_files()))
 
     def _own_files(self) -> Iterable[tuple[str, bytes, int]]:

@@ -14,8 +14,7 @@ from tests.lab.mirror import apt_options, debian_mirror
 from tests.lab.paths import CACHE, KEYS, SIM, fingerprint
 
 _BASIC = (
-    "systemd,systemd-sysv,dbus,openssh-server,sudo,iproute2,kmod,procps,ca-certificates,containerd,"
-    "initramfs-tools,zstd"
+    "systemd,systemd-sysv,dbus,openssh-server,sudo,iproute2,kmod,procps,ca-certificates,containerd,initramfs-tools,zstd"
 )
 
 
@@ -112,6 +111,3 @@ def downloaded(key: str, image: str, script: str) -> list[Path]:
             raise LabError(f"no package was downloaded for {key}; the script was:\n{script}")
         (folder / ".complete").touch()
     return sorted(folder.glob("*.deb"))
-
-
-

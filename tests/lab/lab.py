@@ -14,6 +14,7 @@ from tests.lab.engine import docker, ensure_engine, run, say
 from tests.lab.host import HOSTS, LabHost
 from tests.lab.images import host_image
 from tests.lab.paths import CLIENT_KEY, KNOWN_HOSTS, STATE
+from tests.lab.prepared import prepared_image, sid_image
 
 
 class Lab:
@@ -21,8 +22,7 @@ class Lab:
 
     def __init__(self) -> None:
         self._hosts = {
-            name: LabHost(spec, functools.partial(_image, spec.base), _repository)
-            for name, spec in HOSTS.items()
+            name: LabHost(spec, functools.partial(_image, spec.base), _repository) for name, spec in HOSTS.items()
         }
 
     def host(self, name: str) -> LabHost:
@@ -60,6 +60,11 @@ class Lab:
 
 @functools.cache
 def _image(base: str) -> str:
+    match base:
+        case "prepared":
+            return prepared_image(_repository())
+        case "sid":
+            return sid_image()
     return host_image(base)
 
 

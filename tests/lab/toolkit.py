@@ -26,14 +26,16 @@ def toolkit_debs(version: str) -> Iterator[Deb]:
     """All packages of one toolkit version."""
     full = f"{version}-1"
     yield Deb(
-        "nvidia-container-toolkit", full, section="utils",
+        "nvidia-container-toolkit",
+        full,
+        section="utils",
         depends=f"nvidia-container-toolkit-base (= {full}), libnvidia-container-tools (>= {full}), "
         "libnvidia-container-tools (<< 2.0.0)",
         files={
             "/usr/bin/nvidia-container-runtime-hook": _file("nvidia-container-runtime-hook", version, 0o755),
             "/usr/bin/nvidia-container-toolkit": File(b"", link="nvidia-container-runtime-hook"),
         },
-    )  # fmt: skip
+    )
     config = _file("config.toml", version).content
     if version == "1.17.8":
         # What the newer release added to its configuration file.
@@ -51,14 +53,20 @@ def toolkit_debs(version: str) -> Iterator[Deb]:
         scripts["postinst"] = _REFRESH
     yield Deb("nvidia-container-toolkit-base", full, section="utils", files=base, scripts=scripts, conffiles=(_CONFIG,))
     yield Deb(
-        "libnvidia-container-tools", full, section="utils", depends=f"libnvidia-container1 (>= {full})",
+        "libnvidia-container-tools",
+        full,
+        section="utils",
+        depends=f"libnvidia-container1 (>= {full})",
         files={"/usr/bin/nvidia-container-cli": _file("nvidia-container-cli", version, 0o755)},
-    )  # fmt: skip
+    )
     library = f"/usr/lib/x86_64-linux-gnu/libnvidia-container.so.{version}"
     yield Deb(
-        "libnvidia-container1", full, section="libs", depends="libc6",
+        "libnvidia-container1",
+        full,
+        section="libs",
+        depends="libc6",
         files={library: empty_library("libnvidia-container.so.1")},
-    )  # fmt: skip
+    )
 
 
 def _file(name: str, version: str, mode: int = 0o644) -> File:

@@ -32,7 +32,9 @@ int main(int argc, char **argv)
     if (pipe2(ready, O_CLOEXEC))
         return 1;
     if (fork()) {
-        close(ready[1]);
+        for (int fd = 3; fd < 64; fd++)
+            if (fd != ready[0])
+                close(fd);
         return read(ready[0], &byte, 1) == 1 ? 0 : 1;
     }
     setsid();

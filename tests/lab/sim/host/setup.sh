@@ -46,7 +46,7 @@ SOURCES
 mkdir -p real
 for tool in modprobe rmmod modinfo; do ln -sf "$(command -v kmod)" real/$tool; done
 divert() { dpkg-divert --local --rename --divert "$1.distrib" --add "$1"; ln -sf /opt/gpu-sim/gpu-sim "$1"; }
-for tool in modprobe rmmod; do divert "$(dpkg -L kmod | grep "/$tool\$" | head -1)"; done
+for tool in modprobe rmmod; do divert "$(dpkg -L kmod | grep "bin/$tool\$")"; done
 divert "$(dpkg -L systemd | grep '/systemd-modules-load$' | head -1)"
 
 # The kernel as a Debian host has it: an image, headers, an initramfs built by the real tool.
