@@ -14,6 +14,7 @@ from provisioner.errors import EXIT_DONE, EXIT_FAILED, EXIT_PENDING
 from provisioner.report import facts as facts_text
 from provisioner.report import json_doc
 from provisioner.report import plan as plan_text
+from provisioner.report.names import counted
 from provisioner.report.printable import one_line
 
 
@@ -43,14 +44,18 @@ def drift(view: View, request: Request, since: Path | None) -> int:
     moved = {host: changes for host, changes in moved.items() if changes}
     wanting = [host for host in plan.hosts if host.changes or host.blocked]
 
-    lines = [f"between {len(healthy)} hosts:", *facts_text.differences_text(between, view.paint)] if between else []
+    lines = (
+        [f"between {counted(len(healthy), 'host')}:", *facts_text.differences_text(between, view.paint)]
+        if between
+        else []
+    )
     for host, changes in moved.items():
         lines.append(f"{view.paint('bold', one_line(host))}  since {since}:")
         lines += [f"  {one_line(name)}: {then} → {now}" for name, (then, now) in changes.items()]
     if wanting:
         lines += ["from what is desired:", plan_text.render(plan, "none", view.paint).rstrip("\n")]
     if not lines:
-        lines = [f"{len(plan.hosts)} hosts are alike and as desired"]
+        lines = [f"Nothing differs on {counted(len(plan.hosts), 'host')}."]
     differs = bool(between or moved or wanting)
     failed = any(host.error for host in plan.hosts)
     return view.answer(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import click
@@ -44,6 +45,12 @@ def show(view: View, request: Request) -> int:
 
 
 def _load(request: Request) -> Inventory:
-    from provisioner import api
+    """Read the inventory alone: listing it connects to nothing and needs no templates, so that it answers at once."""
+    from provisioner.config.inventory import load_inventory, with_playbook_vars
+    from provisioner.config.limit import select
+    from provisioner.config.playbook import load_playbook
+    from provisioner.engine.journal import last_failed
 
-    return api.load(request.inventory, limit=only_hosts(request), sets=request.sets)
+    found = load_inventory(request.inventory, sets=request.sets, resolve=False)
+    found = with_playbook_vars(found, load_playbook(found.playbook, beside=found.path.absolute().parent).vars)
+    return replace(found, hosts=select(found, only_hosts(request), last_failed(found.path)))

@@ -7,8 +7,6 @@ from __future__ import annotations
 
 import os
 import sys
-import tempfile
-import traceback
 from collections.abc import Sequence
 from importlib import import_module
 from pathlib import Path
@@ -16,8 +14,6 @@ from pathlib import Path
 import click
 
 from provisioner import __version__
-from provisioner.cli.options import example
-from provisioner.cli.view import report_error
 from provisioner.errors import (
     EXIT_DONE,
     EXIT_FAILED,
@@ -66,7 +62,7 @@ class LazyGroup(click.Group):
 @click.group(
     cls=LazyGroup,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110},
-    epilog=example("provision plan inventories/prod.toml", "provision apply inventories/prod.toml --limit gpu01"),
+    epilog="\b\nExamples:\n  provision plan inventories/prod.toml\n  provision apply inventories/prod.toml --yes",
 )
 @click.version_option(__version__, prog_name="provision")
 def cli() -> None:
@@ -85,36 +81,47 @@ def main() -> None:
     sys.exit(run(sys.argv[1:]))
 
 
+def _fail(error: ProvisionError, arguments: Sequence[str]) -> int:
+    from provisioner.cli.view import report_error
+
+    return report_error(error, _command(arguments), "--json" in _own(arguments))
+
+
 def run(arguments: Sequence[str]) -> int:
     """Run one command line; the exit code."""
-    command, as_json = _command(arguments), "--json" in _own(arguments)
     try:
         code = cli.main(list(arguments), prog_name="provision", standalone_mode=False)
         return code if isinstance(code, int) else EXIT_DONE
     except ProvisionError as error:
-        return report_error(error, command, as_json)
+        return _fail(error, arguments)
     except click.exceptions.NoArgsIsHelpError as error:
         click.echo(error.format_message(), err=True)
         return UsageError.exit_code
     except click.ClickException as error:
-        return report_error(_usage(error), command, as_json)
+        return _fail(_told(error), arguments)
     except (KeyboardInterrupt, click.Abort):
-        return report_error(Interrupted("interrupted"), command, as_json)
+        return _fail(Interrupted("interrupted"), arguments)
     except BrokenPipeError:
         # Whoever read our output has gone; a second failing write at exit would only add a traceback.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return EXIT_FAILED
     except Exception as error:
-        return report_error(_unexpected(error, _own(arguments)), command, as_json)
+        return _fail(_unexpected(error, _own(arguments)), arguments)
 
 
-def _usage(error: click.ClickException) -> UsageError:
-    ctx = getattr(error, "ctx", None)
-    path = ctx.command_path if ctx is not None else "provision"
+def _told(error: click.ClickException) -> ProvisionError:
+    """click's own errors as ours; its exit code 2 for a wrong command line becomes 64."""
+    if not isinstance(error, click.UsageError):
+        what, _, remedy = error.format_message().partition("\n")
+        return ProvisionError(what, remedy=remedy)
+    path = error.ctx.command_path if error.ctx is not None else "provision"
     return UsageError(error.format_message(), remedy=f"`{path} --help` shows what it takes")
 
 
 def _unexpected(error: Exception, arguments: Sequence[str]) -> ProvisionError:
+    import tempfile
+    import traceback
+
     text = "".join(traceback.format_exception(error))
     if "-vv" in arguments:
         sys.stderr.write(text)

@@ -44,5 +44,5 @@ def show(view: View, name: str) -> int:
         )
     _, summary, docstring, fields = found[name]
     text = catalogue.task_text(name, docstring, fields, view.paint)
-    described = [dict(zip(("name", "kind", "default"), field, strict=True)) for field in fields]
+    described = [{"name": field, "kind": kind, "required": required} for field, kind, required in fields]
     return view.answer(EXIT_DONE, text, name=name, summary=summary, text=docstring, fields=described)

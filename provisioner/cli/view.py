@@ -8,14 +8,15 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TextIO
+from typing import TYPE_CHECKING, Any, TextIO
 
 from provisioner.errors import ProvisionError, UsageError
-from provisioner.model.event import Event
-from provisioner.report import json_doc
 from provisioner.report.paint import Paint
 from provisioner.report.printable import printable
-from provisioner.report.progress import Lines, Progress
+
+if TYPE_CHECKING:
+    from provisioner.model.event import Event
+    from provisioner.report.progress import Progress
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +37,8 @@ class View:
     def answer(self, exit_code: int, text: str, /, **content: Any) -> int:
         """Print the result, `text` for people or `content` as a document, and give the exit code back."""
         if self.as_json:
+            from provisioner.report import json_doc
+
             sys.stdout.write(json_doc.dumps(json_doc.document(self.command, exit_code, **content)))
         else:
             sys.stdout.write(text)
@@ -85,6 +88,8 @@ class View:
             from provisioner.report.live import LiveView
 
             return LiveView(sys.stderr, painted, self.verbosity)
+        from provisioner.report.progress import Lines
+
         return Lines(sys.stderr, Paint(painted), self.verbosity)
 
 
@@ -108,6 +113,8 @@ def colour(choice: str, stream: TextIO) -> bool:
 def report_error(error: ProvisionError, command: str, as_json: bool) -> int:
     """Say what happened, why, and what to do: as text to stderr, or as the command's one JSON document."""
     if as_json:
+        from provisioner.report import json_doc
+
         sys.stdout.write(json_doc.dumps(json_doc.error(command, error)))
         sys.stdout.flush()
     else:

@@ -15,9 +15,11 @@ def tasks_table(tasks: Iterable[tuple[str, str]], paint: Paint = PLAIN) -> str:
     return "\n".join([paint("bold", lines[0]), *lines[1:]]) + "\n"
 
 
-def task_text(name: str, docstring: str, fields: Iterable[tuple[str, str, str]], paint: Paint = PLAIN) -> str:
-    """One task: what it says of itself, then its fields as (name, kind, default)."""
+def task_text(name: str, docstring: str, fields: Iterable[tuple[str, str, bool]], paint: Paint = PLAIN) -> str:
+    """One task: what it says of itself, then its fields as (name, kind, must be given)."""
     lines = [paint("bold", name), "", inspect.cleandoc(docstring), ""]
-    rows = columns([("FIELD", "KIND", "DEFAULT"), *fields])
+    rows = columns(
+        [("FIELD", "KIND", ""), *((field, kind, "required" if must else "") for field, kind, must in fields)]
+    )
     lines += rows if rows[1:] else ["It has no fields."]
     return "\n".join(lines) + "\n"

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from provisioner.model.change import Change
 from provisioner.quoting import words
 from provisioner.report.names import counted
 from provisioner.report.printable import one_line
+
+if TYPE_CHECKING:
+    from provisioner.model.change import Change
 
 FAILED_AT_LAST = "failed@last"
 """The limit expression for the hosts that failed in the last run."""

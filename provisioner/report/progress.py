@@ -98,5 +98,6 @@ def line(event: Event, paint: Paint = PLAIN) -> str:
         text = text.splitlines()[0]
     if event.kind in _WORDS:
         text = f"{_WORDS[event.kind]} {text}"
-    shown = one_line(f"{where}: {text}" if where else text)
+    said_already = event.host and text.startswith(f"{event.host}: ")
+    shown = one_line(f"{where}: {text}" if where and not said_already else text)
     return paint(_STYLE[event.kind], shown) if event.kind in _STYLE else shown
