@@ -16,7 +16,9 @@ from provisioner.report.printable import one_line
 def hosts_table(inventory: Inventory, paint: Paint = PLAIN) -> str:
     """One line a host: name, how it is reached, its groups."""
     rows = [("HOST", "ADDRESS", "NODE", "GROUPS")]
-    rows += [(host.name, address(host), host.node or host.name, ", ".join(host.groups) or "-") for host in inventory.hosts]
+    rows += [
+        (host.name, address(host), host.node or host.name, ", ".join(host.groups) or "-") for host in inventory.hosts
+    ]
     lines = columns(rows)
     return "\n".join([paint("bold", lines[0]), *lines[1:], counted(len(inventory.hosts), "host")]) + "\n"
 

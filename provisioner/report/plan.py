@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from provisioner.model.change import Change, Note, Refusal
@@ -89,9 +89,11 @@ def render(plan: Plan, style: diff.Style = "compact", paint: Paint = PLAIN, verb
     """The whole plan as text, ending in a line feed. `verbose` shows each change's id and its actions' names."""
     lines = [_head(plan, paint), ""]
     shown: list[Group] = []
+    seen: dict[Change, str] = {}
     for group in groups(plan.hosts):
-        lines += _group(group, shown, style, paint, verbose)
+        lines += _group(group, shown, seen, style, paint, verbose)
         shown.append(group)
+        seen = {**{change: group.names for change in group.one.changes}, **seen}
     return "\n".join(lines) + "\n"
 
 
@@ -109,7 +111,9 @@ def _head(plan: Plan, paint: Paint) -> str:
     return paint("bold", "Plan") + "  " + " · ".join(parts)
 
 
-def _group(group: Group, shown: Sequence[Group], style: diff.Style, paint: Paint, verbose: bool) -> list[str]:
+def _group(
+    group: Group, shown: Sequence[Group], seen: Mapping[Change, str], style: diff.Style, paint: Paint, verbose: bool
+) -> list[str]:
     one, names = group.one, paint("bold", one_line(group.names))
     count = f"  {counted(len(group.hosts), 'host')}{', identical' if group.hosts[1:] else ''}"
     if one.error:
@@ -125,7 +129,11 @@ def _group(group: Group, shown: Sequence[Group], style: diff.Style, paint: Paint
         lines = [f"{names}  {like}, and{_stop(one, paint)}"]
         items = tuple(item for item in items if item not in base.items)
     for item in items:
-        lines += _item(item, style, paint, verbose)
+        if isinstance(item, Change) and item in seen and diff.shown(item.before, item.after, style, paint):
+            lines += change_lines(item, "none", paint, verbose)
+            lines.append(paint("dim", f"      (the difference shown for {one_line(seen[item])})"))
+        else:
+            lines += _item(item, style, paint, verbose)
     return lines
 
 

@@ -36,9 +36,7 @@ gpu17  1 host  refused: nothing will be changed here
       the kernel would refuse the module
       enrol it with mokutil --import FILE, restart, plan again
   ~ containerd         /etc/containerd/config.toml  nvidia handler as default  ! restarts containerd
-      @@ -3 +3,2 @@
-       [plugins]
-      +default_runtime_name = "nvidia"
+      (the difference shown for gpu[01-06,08-16])
 gpu19  1 host  can't be planned: nothing will be changed here
   ? packages/driver    can't tell packages: dpkg \\x1b[2J broke
 gpu18  1 host  unreachable
