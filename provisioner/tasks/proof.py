@@ -6,10 +6,14 @@ from collections.abc import Mapping
 from typing import Any
 
 from provisioner.model.change import Change, Finding, Note
-from provisioner.model.fact import Absent, Fact, Facts, Known, Probe, Unknown
+from provisioner.model.fact import Absent, Fact, Facts, Known, Unknown
 from provisioner.model.inventory import Connection, Host, Level, Value
 from provisioner.tasks.context import Context, Options
 from provisioner.tasks.task import Task
+
+Given = Mapping[Any, Any]
+"""Probe → value, None for absent, or an Unknown. (A mapping's key type is exact, so that `Probe` would refuse a
+dict of one kind of probe.)"""
 
 
 class Verbatim:
@@ -28,7 +32,7 @@ class Verbatim:
         return self._files[name]
 
 
-def facts_of(values: Mapping[Probe[Any], Any], host: str = "host") -> Facts:
+def facts_of(values: Given, host: str = "host") -> Facts:
     """Facts of a host as a test wants them: a value is known, None is absent, an Unknown is itself.
 
     Probes that aren't mentioned are unknown, as on a host that wasn't asked.
@@ -52,7 +56,7 @@ def context_of(
     return Context(host=host, renderer=Verbatim(files), **{"options": Options(), "inventory": "site.toml", **more})
 
 
-def findings(task: Task, facts: Mapping[Probe[Any], Any], ctx: Context | None = None) -> list[Finding]:
+def findings(task: Task, facts: Given, ctx: Context | None = None) -> list[Finding]:
     """All that the task says of these facts. Raises AssertionError when it reads what it didn't ask for."""
     ctx = ctx or context_of()
     asked = list(task.probes(ctx))
@@ -61,7 +65,7 @@ def findings(task: Task, facts: Mapping[Probe[Any], Any], ctx: Context | None = 
     return list(task.plan(facts_of(facts), ctx))
 
 
-def changes(task: Task, facts: Mapping[Probe[Any], Any], ctx: Context | None = None) -> list[Change]:
+def changes(task: Task, facts: Given, ctx: Context | None = None) -> list[Change]:
     """The changes among `findings`. Raises AssertionError when the task refuses."""
     found = findings(task, facts, ctx)
     refused = [finding for finding in found if not isinstance(finding, Change | Note)]
@@ -69,9 +73,7 @@ def changes(task: Task, facts: Mapping[Probe[Any], Any], ctx: Context | None = N
     return [finding for finding in found if isinstance(finding, Change)]
 
 
-def assert_settles(
-    task: Task, *, before: Mapping[Probe[Any], Any], after: Mapping[Probe[Any], Any], ctx: Context | None = None
-) -> list[Change]:
+def assert_settles(task: Task, *, before: Given, after: Given, ctx: Context | None = None) -> list[Change]:
     """The task wants something on `before` and nothing on `after`, which is what its changes lead to.
 
     Facts as in `facts_of`. Returns the changes planned on `before`, for a closer look. Raises AssertionError.

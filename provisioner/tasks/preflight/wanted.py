@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
@@ -25,7 +26,8 @@ def numbers(version: str) -> Version:
 class Wanted:
     """`driver`, `toolkit`: exact versions, "" when the inventory names none. `flavour` "open" or "proprietary".
     `modules`: how kernel modules come about: "dkms" builds them on the host, "prebuilt" ones come in packages.
-    `cards` the expected number, `cuda_max` the highest CUDA release in the images used; None: not said."""
+    `cards` the expected number, `cuda_max` the highest CUDA release in the images used; None: not said.
+    `space`: (folder, MiB that must be free there)."""
 
     driver: str = ""
     flavour: str = "open"
@@ -36,6 +38,7 @@ class Wanted:
     cuda_max: str | None = None
     allow_no_gpu: bool = False
     enable_cdi: bool = False
+    space: tuple[tuple[str, int], ...] = (("/", 1024), ("/boot", 100), ("/var", 1536))
 
     @property
     def branch(self) -> int | None:
@@ -43,8 +46,9 @@ class Wanted:
         return numbers(self.driver)[0] if self.driver else None
 
     @classmethod
-    def of(cls, ctx: Context) -> Wanted:
-        """From the variables of a host. Raises PlaybookError for values that mean nothing."""
+    def of(cls, ctx: Context, space: Mapping[str, int]) -> Wanted:
+        """From the variables of a host; `space` replaces single limits. Raises PlaybookError for values that mean
+        nothing."""
         modules = ctx.var("driver.modules", "dkms")
         if modules not in ("dkms", "prebuilt"):
             raise PlaybookError(
@@ -67,4 +71,5 @@ class Wanted:
             cuda_max=cuda or None,
             allow_no_gpu=ctx.options.allow_no_gpu,
             enable_cdi=bool(ctx.var("containerd.enable_cdi", False)),
+            space=tuple({**dict(cls().space), **space}.items()),
         )

@@ -4,12 +4,18 @@ from __future__ import annotations
 
 from typing import Any
 
+from provisioner.facts.boot import Kernel, Kernels, KernelsProbe, SecureBoot, SecureBootProbe, Signers, SignersProbe
+from provisioner.facts.disk import Space, SpaceProbe
 from provisioner.facts.gpu import PciDevice, PciProbe
 from provisioner.facts.host import System, SystemProbe
+from provisioner.facts.owner import Ownership, OwnershipProbe
+from provisioner.facts.packages import LockHolderProbe, PackagesProbe, PackageState
+from provisioner.facts.runfile import RunfileProbe
+from provisioner.facts.runtime import ContainerdVersionProbe
 from provisioner.model.fact import Probe
 from provisioner.tasks.preflight.check import Check, Verdict
 from provisioner.tasks.preflight.wanted import Wanted
-from provisioner.tasks.proof import facts_of
+from provisioner.tasks.proof import Given, facts_of
 
 H100 = PciDevice("0000:41:00.0", 0x2331, "0302", bars=((0x80000000, 0x80FFFFFF),))
 
@@ -24,13 +30,27 @@ def system(name: str = "debian", version: str = "12", **more: Any) -> System:
     return System(name, version, hostname="gpu01", **{**values, **more})
 
 
+RUNNING = Kernel("6.1.0-18-amd64", headers=True)
+NEWER = Kernel("6.1.0-21-amd64", headers=True)
+
 GOOD: dict[Probe[Any], Any] = {
     SystemProbe(): system(),
     PciProbe(): (H100,),
+    SpaceProbe("/"): Space("/", 40_000_000, 20_000_000, 1_000_000),
+    SpaceProbe("/boot"): Space("/boot", 500_000, 300_000, 100_000),
+    SpaceProbe("/var"): Space("/", 40_000_000, 20_000_000, 1_000_000),
+    KernelsProbe(): Kernels(RUNNING, NEWER, "it is the newest in /boot"),
+    SecureBootProbe(): SecureBoot(enforced=False, efi=True),
+    SignersProbe(): Signers(),
+    PackagesProbe(): PackageState("apt"),
+    LockHolderProbe(): None,
+    RunfileProbe(): None,
+    OwnershipProbe(): Ownership(),
+    ContainerdVersionProbe(): "containerd github.com/containerd/containerd 1.7.24 1.7.24~ds1-6",
 }
 
 
-def verdict(check: Check, wanted: Wanted, changed: dict[Probe[Any], Any] | None = None) -> Verdict:
+def verdict(check: Check, wanted: Wanted, changed: Given | None = None) -> Verdict:
     """What one check says of the good host with these facts changed."""
     found = list(check.run(facts_of({**GOOD, **(changed or {})}), wanted))
     assert len(found) <= 1
