@@ -56,8 +56,7 @@ def apply(
 ) -> int:
     """Show what would change, ask, change it, and read again."""
     with opened(view, request) as work:
-        found = load(saved) if saved else work.session.plan(request.stage)
-        work.progress.close()
+        found = load(saved) if saved else work.plan(request.stage, request.invocation("apply"))
         view.show(plan_text.render(found, diff_style, view.paint, view.verbosity > 0) + "\n")
         if plan_text.tally(found).ready and not yes:
             agree(work, plan_text.question(found), request.invocation("apply"), why=plan_text.footer(found))

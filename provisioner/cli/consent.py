@@ -11,12 +11,10 @@ from provisioner.report.hints import Invocation
 
 
 def agree(work: Work, question: str, call: Invocation, tail: tuple[str, ...] = (), why: str = "") -> None:
-    """Ask; raise ProvisionError where the answer is no or there is no terminal, Interrupted after Ctrl-C.
+    """Ask; raise ProvisionError where the answer is no or there is no terminal, Interrupted for Ctrl-C.
 
     `tail` are words that end the command which would need no answer; `why` says what it would have done.
     """
-    if work.interrupts.count:
-        raise Interrupted("interrupted; nothing was changed", remedy=f"to go on: {call.again(*tail)}")
     if not (sys.stdin.isatty() and sys.stderr.isatty()):
         raise ProvisionError(
             "nothing was changed: there is no terminal to ask on, and --yes wasn't given",

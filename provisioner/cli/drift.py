@@ -36,7 +36,7 @@ def drift(view: View, request: Request, since: Path | None) -> int:
     """
     before = kept(since) if since else {}
     with opened(view, request) as work:
-        plan = work.session.plan()
+        plan = work.plan(None, request.invocation("drift"))
         facts = work.session.facts()
     healthy = {host: values for host, values in facts.items() if "error" not in values}
     between = facts_text.between(healthy)

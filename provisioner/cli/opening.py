@@ -12,10 +12,13 @@ from typing import TYPE_CHECKING
 from provisioner.cli.interrupt import Interrupts, stoppable
 from provisioner.cli.options import Request
 from provisioner.cli.view import View
+from provisioner.errors import Interrupted
+from provisioner.report.hints import Invocation
 from provisioner.report.progress import Progress
 
 if TYPE_CHECKING:
     from provisioner.engine.session import Session
+    from provisioner.model.plan import Plan
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +28,14 @@ class Work:
     session: Session
     progress: Progress
     interrupts: Interrupts
+
+    def plan(self, stage: str | None, call: Invocation) -> Plan:
+        """Read the hosts and plan. Raises Interrupted after Ctrl-C: half a plan would look like a whole one."""
+        found = self.session.plan(stage)
+        self.progress.close()
+        if self.interrupts.count:
+            raise Interrupted("interrupted; nothing was changed", remedy=f"to go on: {call.again()}")
+        return found
 
     def ask(self, question: str) -> bool:
         """Ask a person; only y or yes is yes. The end of the input is no. Ctrl-C raises KeyboardInterrupt."""

@@ -44,7 +44,7 @@ def plan(
 ) -> int:
     """Show what would change, and change nothing."""
     with opened(view, request) as work:
-        found = work.session.plan(request.stage)
+        found = work.plan(request.stage, request.invocation("plan"))
     if out is not None:
         save(found, out)
     lines = [plan_text.footer(found)]

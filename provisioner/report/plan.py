@@ -93,7 +93,7 @@ def render(plan: Plan, style: diff.Style = "compact", paint: Paint = PLAIN, verb
     for group in groups(plan.hosts):
         lines += _group(group, shown, seen, style, paint, verbose)
         shown.append(group)
-        seen = {**{change: group.names for change in group.one.changes}, **seen}
+        seen = {**dict.fromkeys(group.one.changes, group.names), **seen}
     return "\n".join(lines) + "\n"
 
 

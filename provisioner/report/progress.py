@@ -20,6 +20,19 @@ DETAIL = frozenset({"host-connecting", "host-observing", "host-observed", "host-
 _WORDS = {"change-started": "…", "change-done": "done:", "change-failed": "failed:"}
 """What stands before the text of an event about a change."""
 
+_PLAIN = {
+    "host-connecting": "connecting",
+    "host-observing": "reading",
+    "host-observed": "read",
+    "host-planned": "planned",
+    "host-rebooting": "restarting",
+    "host-back": "is back",
+    "host-done": "done",
+    "run-started": "started",
+    "run-done": "ended",
+}
+"""What an event without a text of its own says."""
+
 _STYLE = {
     "change-done": "green",
     "change-failed": "bold red",
@@ -91,7 +104,7 @@ def line(event: Event, paint: Paint = PLAIN) -> str:
     """One event as one line, the host first. A failure's text may be a whole output: its last line is shown here,
     more of it in the recap."""
     where = " ".join(part for part in (event.host, event.stage) if part)
-    text = event.text.strip() or event.kind.replace("-", " ")
+    text = event.text.strip() or _PLAIN.get(event.kind, event.kind.replace("-", " "))
     if event.kind == "change-failed":
         text = f"{event.change}: {text.splitlines()[-1]}"
     elif event.kind == "host-failed":

@@ -6,6 +6,7 @@ import io
 import json
 import os
 import signal
+import subprocess
 import sys
 import time
 from collections.abc import Callable
@@ -165,6 +166,40 @@ def test_ctrl_c_stops_the_session_and_lets_it_end(site: Site, provision: Provisi
     assert said.code == 130
     assert "stop" in site.called()
     assert said.out.endswith("Interrupted. To go on: provision apply prod.toml\n")
+
+
+def test_an_interrupted_plan_is_not_shown_and_not_applied(site: Site, provision: Provision) -> None:
+    """Hosts that weren't read would look like hosts without changes."""
+
+    def interrupt() -> None:
+        os.kill(os.getpid(), signal.SIGINT)
+
+    site.during = interrupt
+    for command in (("plan", "prod.toml"), ("apply", "prod.toml", "--yes"), ("drift", "prod.toml")):
+        said = provision(*command)
+        assert (said.code, said.out) == (130, "")
+        assert f"to go on: provision {command[0]} prod.toml" in said.err
+    assert "apply" not in site.called()
+
+
+def test_a_second_ctrl_c_ends_at_once() -> None:
+    code = """
+import time
+from provisioner.cli.interrupt import stoppable
+with stoppable(lambda: print("stopping", flush=True)):
+    print("ready", flush=True)
+    deadline = time.monotonic() + 30
+    while time.monotonic() < deadline:
+        time.sleep(0.05)
+"""
+    with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True) as running:
+        assert running.stdout is not None
+        assert running.stdout.readline() == "ready\n"
+        running.send_signal(signal.SIGINT)
+        assert running.stdout.readline() == "stopping\n"
+        assert running.poll() is None
+        running.send_signal(signal.SIGINT)
+        assert running.wait(10) == 130
 
 
 def test_events_go_to_a_file(site: Site, provision: Provision, tmp_path: Path) -> None:
