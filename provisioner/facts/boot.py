@@ -55,7 +55,7 @@ k=$(uname -r)
 [ -r /proc/cmdline ] && { printf 'cmdline '; cat /proc/cmdline; }
 list=$(for f in /boot/vmlinuz-* /boot/vmlinux-*; do
     [ -e "$f" ] || continue
-    r=${f#/boot/vmlinu?-}
+    r=${f##*/vmlinu?-}
     case $r in *rescue* | *.old | *.signed) ;; *) printf '%s\n' "$r" ;; esac
 done | sort -uV)
 n=$(printf '%s\n' "$list" | tail -n 1) why='it is the newest in /boot'

@@ -39,9 +39,8 @@ class KubeletProbe(Probe[Kubelet]):
         return r"""
 unit=
 for u in kubelet k3s k3s-agent rke2-server rke2-agent snap.kubelet-eks.daemon; do
-    for d in /etc /run /usr/local/lib /usr/lib /lib; do
-        d=$d/systemd/system
-        [ -e "$d/$u.service" ] || continue
+    for d in /etc/systemd /run/systemd /usr/local/lib/systemd /usr/lib/systemd /lib/systemd; do
+        [ -e "$d/system/$u.service" ] || continue
         [ -z "$unit" ] && unit=$u
         systemctl is-active -q "$u" 2>/dev/null && { unit=$u; active=yes; break 2; }
         break
