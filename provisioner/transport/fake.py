@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from provisioner.errors import Disconnected
 from provisioner.model.inventory import Connection, Host
-from provisioner.transport.executor import Completed, Executor
+from provisioner.transport.executor import Completed, Connector, Executor
 
 Answer = Completed | Exception | Callable[[str], Completed]
 """What a script gets: a result, an error to raise, or a function of the script's text."""
@@ -76,6 +76,10 @@ class ShellExecutor(FakeExecutor):
         return Completed(done.returncode, done.stdout, done.stderr, time.monotonic() - started)
 
 
-def fake_connector(executors: Mapping[str, Executor]) -> Callable[[Host], Executor]:
-    """A Connector that hands out these executors by the host's name. Raises KeyError for another host."""
-    return lambda host: executors[host.name]
+def fake_connector(executors: Mapping[str, Executor]) -> Connector:
+    """A Connector that hands out these executors by the host's name, and raises KeyError for another host."""
+
+    def connect(host: Host) -> Executor:
+        return executors[host.name]
+
+    return connect

@@ -19,7 +19,7 @@ from provisioner.transport.sudo import refusal, wrong_password
 _CHUNK = 1 << 16
 
 
-class _ProcessPipe:
+class ProcessPipe:
     """A child process, as `converse` wants it."""
 
     cancelled = False
@@ -90,7 +90,7 @@ class LocalExecutor:
         self.host = host
         self.connections = 0
         self.execs = 0
-        self._pipe: _ProcessPipe | None = None
+        self._pipe: ProcessPipe | None = None
         self._lock = threading.Lock()
 
     def run(self, script: str, *, timeout: float) -> Completed:
@@ -106,7 +106,7 @@ class LocalExecutor:
             stderr=subprocess.PIPE,
             start_new_session=True,  # Ctrl-C is for the controller: it lets a script that runs come to its end
         )
-        pipe = _ProcessPipe(process)
+        pipe = ProcessPipe(process)
         with self._lock:
             self._pipe = pipe
         self.connections = 1
