@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from provisioner.config.known import KINDS
+from provisioner.config.schema import WORD
 from provisioner.config.tomltext import toml_comment, toml_key, toml_string
 
 
@@ -53,7 +54,7 @@ _TAIL = """
 def annotate(hosts: Sequence[FoundHost]) -> str:
     """An inventory that `load_inventory` accepts. What most hosts have is written as what all shall have; a host
     that has something else is marked, and its first plan will show the difference."""
-    users = Counter(host.user for host in hosts if host.user)
+    users = Counter(host.user for host in hosts if WORD.fits(host.user))
     user = users.most_common(1)[0][0] if users else None
     names = _names(hosts)
     lines = [
@@ -136,10 +137,11 @@ def _host(
         common = _common(getattr(each, key) for each in hosts)
         if getattr(host, key) and getattr(host, key) != common:
             lines.append(f"# differs: {key} {toml_comment(getattr(host, key))}, most have {toml_comment(str(common))}")
-    if (host.address or host.name) != name:
-        lines.append(f"address = {toml_string(host.address or host.name)}")
-    if host.user and host.user != user:
-        lines.append(f"user = {toml_string(host.user)}")
+    address = host.address or host.name
+    if address != name and WORD.fits(address):
+        lines.append(f"address = {toml_string(address)}")
+    if host.user != user and WORD.fits(host.user):
+        lines.append(f"user = {toml_string(str(host.user))}")
     if host.port != 22:
         lines.append(f"port = {host.port}")
     lines.append(f"# node = {toml_string(name)}   # its name in Kubernetes, when that is another")

@@ -135,9 +135,10 @@ def _declared_twice(path: Path, text: str, line: int, error: type[ConfigError]) 
     if not header:
         tables = [(place, key) for key, place in before.items() if lines[place[0] - 1].lstrip().startswith("[")]
         table = max(tables, default=((0, 0), ()))[1]
-    first = before.get((*table, *end))
-    kind = "host" if len(end) == 2 and end[0] == "hosts" else "table" if header else "key"
-    name = str(end[-1]) if kind == "host" else dotted((*table, *end))
+    whole = (*table, *end)
+    first = before.get(whole)
+    host = len(whole) == 2 and whole[0] == "hosts"
+    kind, name = ("host", str(whole[-1])) if host else ("table" if header else "key", dotted(whole))
     return error(
         f"the {kind} {name!r} is declared twice",
         why=f"first on line {first[0]}" if first else "an earlier line declares it",

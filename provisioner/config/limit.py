@@ -19,18 +19,20 @@ FAILED = "failed@last"
 def select(
     inventory: Inventory, expression: str | None, last_failed: Collection[str] | None = None
 ) -> tuple[Host, ...]:
-    """The hosts of a limit, in the inventory's order; None or "" means all.
+    """The hosts of a limit, in the inventory's order; None means all.
 
-    Parts are separated by commas: host names, ranges (`gpu[01-04,07]`), globs (`gpu*`), groups, `all`,
-    `failed@last` (`last_failed`: those hosts; None where there was no run), and `!PART` to take hosts out again.
-    Only exclusions: all hosts but those. Raises UsageError when a part, or the whole, matches no host.
+    Parts are separated by commas: host names, ranges (`gpu[01-04,07]`), globs (`gpu*`, `rack[1-2]-*`),
+    groups, `all`, `failed@last` (`last_failed`: those hosts; None where there was no run), and `!PART` to take hosts
+    out again. Only exclusions: all hosts but those. Raises UsageError when a part, or the whole, matches no host.
     """
-    if not expression:
+    if expression is None:
         return inventory.hosts
     names = {host.name: host for host in inventory.hosts}
     taken: set[str] = set()
     left_out: set[str] = set()
     parts = [part.strip() for part in re.split(r",(?![^\[]*\])", expression) if part.strip()]
+    if not parts:  # an empty variable in somebody's script must not mean every host
+        raise UsageError("--limit names no host", remedy="leave it out, or say --limit all")
     for part in parts:
         target = left_out if part.startswith("!") else taken
         target |= _matching(part.removeprefix("!"), names, inventory.groups, last_failed)
@@ -56,22 +58,20 @@ def _matching(
             raise UsageError(f"--limit: the group {part!r} has no hosts")
         return set(groups[part])
     candidates = [*hosts, *groups, EVERY]
-    if is_range(part):
-        try:
-            wanted = [member.name for member in expand(part)]
-        except ValueError as error:
-            raise UsageError(f"--limit: {part!r} doesn't name hosts", why=str(error)) from None
-        unknown = next((name for name in wanted if name not in hosts), None)
-        if unknown is None:
-            return set(wanted)
-        raise UsageError(f"--limit {part}: there is no host {unknown!r}", why=suggestion(unknown, candidates))
-    found = {name for name in hosts if fnmatchcase(name, part)}
-    if not found:
-        raise UsageError(
-            f"--limit: {part!r} is neither a host nor a group",
-            why=suggestion(part, candidates),
-            remedy="`provision inventory list` shows hosts and groups",
-        )
+    try:
+        wanted = [member.name for member in expand(part)] if is_range(part) else [part]
+    except ValueError as error:
+        raise UsageError(f"--limit: {part!r} doesn't name hosts", why=str(error)) from None
+    found: set[str] = set()
+    for name in wanted:
+        matching = {host for host in hosts if fnmatchcase(host, name)}
+        if not matching:
+            raise UsageError(
+                f"--limit {part}: {name!r} is neither a host nor a group",
+                why=suggestion(name, candidates),
+                remedy="`provision inventory list` shows hosts and groups",
+            )
+        found |= matching
     return found
 
 

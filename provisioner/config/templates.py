@@ -14,7 +14,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any, NoReturn
 
 import jinja2
-from jinja2.sandbox import SandboxedEnvironment
+from jinja2.sandbox import ImmutableSandboxedEnvironment
 from jinja2.utils import missing
 
 from provisioner.config.document import Place, suggestion
@@ -48,7 +48,7 @@ class _Strict(jinja2.StrictUndefined):
         super().__init__(hint, obj, name, functools.partial(_Unset, name=str(name), inside=obj))  # type: ignore[arg-type]
 
 
-class _Environment(SandboxedEnvironment):
+class _Environment(ImmutableSandboxedEnvironment):
     """Dots mean a variable's part first: a variable `ntp.items` isn't the method of a dict."""
 
     def getattr(self, obj: Any, attribute: str) -> Any:
