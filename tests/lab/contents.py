@@ -12,7 +12,7 @@ from tests.lab.debs import Deb, build
 from tests.lab.engine import say
 from tests.lab.images import BASES, base_image, downloaded
 from tests.lab.paths import CACHE, KEYS, LAB, SIM, fingerprint
-from tests.lab.repository import publish
+from tests.lab.repository import publish, sign
 
 #: Ordinary packages that the product or a test may want, with whatever they need beyond the base system.
 _ORDINARY = "python3 python3-minimal pciutils kmod initramfs-tools unattended-upgrades gpg curl containerd runc psmisc"
@@ -41,6 +41,12 @@ def repository() -> Path:
         components = {"main": _built(good, made), "broken": _built(bad, made)}
         vendor = dict.fromkeys(BASES, components)
         publish(partial / "nvidia", vendor, origin="NVIDIA", label="NVIDIA CUDA")
+        # The same packages under a signature of a key that nobody trusts.
+        (partial / "nvidia-strange-key").mkdir()
+        (partial / "nvidia-strange-key" / "pool").symlink_to("../nvidia/pool")
+        shutil.copytree(partial / "nvidia" / "dists", partial / "nvidia-strange-key" / "dists")
+        for suite in BASES:
+            sign(partial / "nvidia-strange-key" / "dists" / suite, None)
         dkms = _built([driver.dkms_deb()], made)
         debian = {suite: {"main": [*debs, *dkms]} for suite, debs in ordinary.items()}
         publish(partial / "debian", debian, origin="Debian", label="Debian")

@@ -222,7 +222,7 @@ def _modules(version: str, licence: str) -> dict[str, File]:
         flags = [f'-D{key}="{value}"' for key, value in values.items()]
         if name == "nvidia":
             flags.append("-DMODULE_SUPPORTED")
-        files[f"{name}.ko"] = File(_compiled("module.c", version, "-c", *flags))
+        files[f"{name}.ko"] = File(_compiled("../host/module.c", version, "-c", *flags))
     return files
 
 

@@ -42,6 +42,8 @@ HOSTS = {
         HostSpec("gpu-d", 22204, "debian12", "Debian 12, for Debian's real driver packages"),
         HostSpec("gpu-e", 22205, "sid", "Debian 13 with containerd 2 from sid"),
         HostSpec("gpu-x", 22206, "debian12", "Debian 12, for tests that break a host"),
+        HostSpec("gpu-y", 22207, "debian13", "Debian 13, for tests that break a host"),
+        HostSpec("gpu-z", 22208, "debian12", "Debian 12, for tests that break a host"),
     )
 }
 
@@ -103,6 +105,13 @@ class LabHost:
     def stop(self) -> None:
         """Cut the power: the container is killed and stays down until ``start``."""
         docker("kill", self.container)
+
+    def pause(self) -> None:
+        """Freeze the host: connections stay open and nothing answers, until ``unpause``."""
+        docker("pause", self.container)
+
+    def unpause(self) -> None:
+        docker("unpause", self.container)
 
     def reboot(self, *, comes_back: bool = True) -> None:
         """Reboot as ``systemctl reboot`` does; mounts, /run, /dev and loaded modules are lost."""

@@ -42,16 +42,23 @@ Components: main
 Signed-By: /usr/share/keyrings/lab-debian.asc
 SOURCES
 
+# A lab's disk may lose what it was told to keep; installations are several times faster so.
+echo force-unsafe-io >/etc/dpkg/dpkg.cfg.d/lab
+
 # kmod's tools go through the simulation; the real ones stay reachable for it.
 mkdir -p real
 for tool in modprobe rmmod modinfo; do ln -sf "$(command -v kmod)" real/$tool; done
 divert() { dpkg-divert --local --rename --divert "$1.distrib" --add "$1"; ln -sf /opt/gpu-sim/gpu-sim "$1"; }
-for tool in modprobe rmmod; do divert "$(dpkg -L kmod | grep "bin/$tool\$")"; done
+for tool in modprobe rmmod; do
+    for path in $(dpkg -L kmod | grep "bin/$tool\$"); do divert "$path"; done
+done
 divert "$(dpkg -L systemd | grep '/systemd-modules-load$' | head -1)"
 
 # The kernel as a Debian host has it: an image, headers, an initramfs built by the real tool.
 KERNEL=$(uname -r)
-mkdir -p "/lib/modules/$KERNEL/kernel" "/usr/src/linux-headers-$KERNEL"
+mkdir -p "/lib/modules/$KERNEL/kernel" "/usr/src/linux-headers-$KERNEL/include"
+cp headers/Makefile "/usr/src/linux-headers-$KERNEL/"
+touch "/usr/src/linux-headers-$KERNEL/.config"
 ln -sf "/usr/src/linux-headers-$KERNEL" "/lib/modules/$KERNEL/build"
 touch "/lib/modules/$KERNEL/modules.order" "/lib/modules/$KERNEL/modules.builtin" \
     "/lib/modules/$KERNEL/modules.builtin.modinfo"
