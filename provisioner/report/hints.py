@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+import re
+import shlex
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from provisioner.quoting import words
-from provisioner.report.names import counted
+from provisioner.report.names import compress, counted
 from provisioner.report.printable import one_line
 
 if TYPE_CHECKING:
-    from provisioner.model.change import Change
+    from provisioner.model.change import Change, Deferral
+
+REASONS = 6
+"""Reasons for deferral that a summary names."""
+_DETAIL = re.compile(r" \([^()]*\)")
+_HOST = "\0"
 
 FAILED_AT_LAST = "failed@last"
 """The limit expression for the hosts that failed in the last run."""
@@ -49,21 +56,44 @@ def without_terminal(call: Invocation, tail: tuple[str, ...] = ()) -> str:
 def waiting(changes: Iterable[tuple[str, Change]]) -> list[str]:
     """Each reason for which changes wait, most frequent first, followed by the command that does them.
 
-    `changes` are (host, deferred change).
+    `changes` are (host, deferred change). What runs on single hosts is left out here; the plan shows it.
     """
-    waits: dict[str, list[tuple[str, str]]] = {}
+    waits: dict[str, list[tuple[str, Deferral]]] = {}
     for host, change in changes:
         if change.deferred is not None:
-            waits.setdefault(change.deferred.reason, []).append((host, change.deferred.command))
+            waits.setdefault(_DETAIL.sub("", change.deferred.reason), []).append((host, change.deferred))
     lines = []
-    for reason, cases in sorted(waits.items(), key=lambda item: -len(item[1])):
+    ordered = sorted(waits.items(), key=lambda item: -len(item[1]))
+    for reason, cases in ordered[:REASONS]:
         hosts = {host for host, _ in cases}
         lines.append(f"{counted(len(cases), 'change')} on {counted(len(hosts), 'host')} deferred: {one_line(reason)}")
-        commands = list(dict.fromkeys(command for _, command in cases if command))
-        if commands:
-            more = f"   (and {len(commands) - 1} like it for other hosts)" if commands[1:] else ""
-            lines.append(f"  {one_line(commands[0])}{more}")
+        lines += [f"  {command}" for command in commands(cases)]
+    if ordered[REASONS:]:
+        more = sum(len(cases) for _, cases in ordered[REASONS:])
+        lines.append(f"{counted(more, 'change')} deferred for other reasons")
     return lines
+
+
+def commands(cases: Iterable[tuple[str, Deferral]]) -> list[str]:
+    """The commands that do deferred changes of several hosts, as few as possible: those that differ in the name of
+    the host alone become one for all of these hosts."""
+    alike: dict[tuple[str, ...], list[str]] = {}
+    for host, deferral in cases:
+        if deferral.command:
+            parts = tuple(_HOST if word == host else word for word in _split(deferral.command))
+            alike.setdefault(parts, []).append(host)
+    made = []
+    for parts, hosts in alike.items():
+        limit = compress(hosts, ",")
+        made.append(one_line(words(limit if part == _HOST else part for part in parts)))
+    return made
+
+
+def _split(command: str) -> list[str]:
+    try:
+        return shlex.split(command)
+    except ValueError:  # a quote without its partner, in a path that was put in as it is
+        return [command]
 
 
 def _without_limit(call: Invocation) -> Invocation:

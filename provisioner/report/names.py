@@ -9,11 +9,9 @@ _NUMBERED = re.compile(r"(?P<head>.*?)(?P<number>\d+)(?P<tail>\D*)", re.DOTALL)
 _Shape = tuple[str, str, int]
 
 
-def compress(names: Iterable[str]) -> str:
-    """Names as ranges over their last number, the way an inventory writes them.
-
-    Only numbers of the same width join; the order of the result is the order of first mention.
-    """
+def compress(names: Iterable[str], separator: str = ", ") -> str:
+    """Names as ranges over their last number, the way an inventory writes them; with the separator "," also the
+    way `--limit` reads them. Only numbers of the same width join; order is that of first mention."""
     numbers: dict[_Shape | str, list[int]] = {}
     for name in dict.fromkeys(names):
         found = _NUMBERED.fullmatch(name)
@@ -22,7 +20,7 @@ def compress(names: Iterable[str]) -> str:
             continue
         digits = found["number"]
         numbers.setdefault((found["head"], found["tail"], len(digits)), []).append(int(digits))
-    return ", ".join(
+    return separator.join(
         shape if isinstance(shape, str) else _range_text(shape, sorted(values)) for shape, values in numbers.items()
     )
 

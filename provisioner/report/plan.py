@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from provisioner.model.change import Change, Note, Refusal
+from provisioner.model.change import Change, Deferral, Note, Refusal
 from provisioner.model.plan import HostPlan, Plan
-from provisioner.report import diff
+from provisioner.report import diff, hints
 from provisioner.report.names import compress, counted
 from provisioner.report.paint import KIND_STYLE, PLAIN, Paint
 from provisioner.report.printable import one_line, printable
@@ -19,6 +19,11 @@ _WIDE = 112
 _LABEL = 18
 """Least width of the column that names stage and task."""
 
+_REASONS = 3
+"""Reasons for which a change of one group waits that are shown."""
+_WAITS = Deferral("")
+
+_Difference = tuple[str, str | None, str | None]
 _Item = Change | Note | Refusal | tuple[str, str, str]
 
 
@@ -38,16 +43,29 @@ class Group:
 
     @property
     def items(self) -> tuple[_Item, ...]:
-        plan = self.one
-        return (*plan.refusals, *plan.unknown, *plan.changes, *plan.notes)
+        """What is shown of them. Why a change waits is left out: it may differ from host to host (`waits`)."""
+        return _items(self.one)
+
+    def waits(self, change: Change) -> list[tuple[str, Deferral]]:
+        """Why this change waits on each of the hosts."""
+        return [
+            (plan.host, each.deferred)
+            for plan in self.hosts
+            for each in plan.changes
+            if each.id == change.id and each.deferred
+        ]
+
+
+def _items(plan: HostPlan) -> tuple[_Item, ...]:
+    changes = (replace(change, deferred=_WAITS) if change.deferred else change for change in plan.changes)
+    return (*plan.refusals, *plan.unknown, *changes, *plan.notes)
 
 
 def groups(plans: Iterable[HostPlan]) -> tuple[Group, ...]:
     """Hosts with equal plans together: largest group first, hosts that can't be changed last."""
     found: dict[tuple[object, ...], list[HostPlan]] = {}
     for plan in plans:
-        key = (plan.refusals, plan.unknown, plan.changes, plan.notes, plan.error)
-        found.setdefault(key, []).append(plan)
+        found.setdefault((_items(plan), plan.error), []).append(plan)
     made = [Group(tuple(hosts)) for hosts in found.values()]
     return tuple(sorted(made, key=lambda group: (group.one.blocked, bool(group.one.error), -len(group.hosts))))
 
@@ -89,11 +107,11 @@ def render(plan: Plan, style: diff.Style = "compact", paint: Paint = PLAIN, verb
     """The whole plan as text, ending in a line feed. `verbose` shows each change's id and its actions' names."""
     lines = [_head(plan, paint), ""]
     shown: list[Group] = []
-    seen: dict[Change, str] = {}
+    seen: dict[_Difference, str] = {}
     for group in groups(plan.hosts):
         lines += _group(group, shown, seen, style, paint, verbose)
         shown.append(group)
-        seen = {**dict.fromkeys(group.one.changes, group.names), **seen}
+        seen = {**dict.fromkeys(map(_difference, group.one.changes), group.names), **seen}
     return "\n".join(lines) + "\n"
 
 
@@ -112,7 +130,12 @@ def _head(plan: Plan, paint: Paint) -> str:
 
 
 def _group(
-    group: Group, shown: Sequence[Group], seen: Mapping[Change, str], style: diff.Style, paint: Paint, verbose: bool
+    group: Group,
+    shown: Sequence[Group],
+    seen: Mapping[_Difference, str],
+    style: diff.Style,
+    paint: Paint,
+    verbose: bool,
 ) -> list[str]:
     one, names = group.one, paint("bold", one_line(group.names))
     count = f"  {counted(len(group.hosts), 'host')}{', identical' if group.hosts[1:] else ''}"
@@ -129,12 +152,18 @@ def _group(
         lines = [f"{names}  {like}, and{_stop(one, paint)}"]
         items = tuple(item for item in items if item not in base.items)
     for item in items:
-        if isinstance(item, Change) and item in seen and diff.shown(item.before, item.after, style, paint):
-            lines += change_lines(item, "none", paint, verbose)
-            lines.append(paint("dim", f"      (the difference shown for {one_line(seen[item])})"))
-        else:
-            lines += _item(item, style, paint, verbose)
+        if not isinstance(item, Change):
+            lines += _item(item, paint)
+            continue
+        once = _difference(item) in seen and diff.shown(item.before, item.after, style, paint)
+        lines += change_lines(item, "none" if once else style, paint, verbose, group.waits(item))
+        if once:
+            lines.append(paint("dim", f"      (the difference shown for {one_line(seen[_difference(item)])})"))
     return lines
+
+
+def _difference(change: Change) -> _Difference:
+    return change.id, change.before, change.after
 
 
 def _is_part(base: Group, group: Group) -> bool:
@@ -149,9 +178,7 @@ def _stop(plan: HostPlan, paint: Paint) -> str:
     return ""
 
 
-def _item(item: _Item, style: diff.Style, paint: Paint, verbose: bool) -> list[str]:
-    if isinstance(item, Change):
-        return change_lines(item, style, paint, verbose)
+def _item(item: Refusal | Note | tuple[str, str, str], paint: Paint) -> list[str]:
     if isinstance(item, Refusal):
         return [
             f"  {paint('bold red', '✗')} {label(item.stage, item.task):<{_LABEL}} {one_line(item.what)}",
@@ -163,21 +190,20 @@ def _item(item: _Item, style: diff.Style, paint: Paint, verbose: bool) -> list[s
     return [f"  {paint('bold red', '?')} {label(stage, task):<{_LABEL}} {one_line(text)}"]
 
 
-def change_lines(change: Change, style: diff.Style, paint: Paint, verbose: bool = False) -> list[str]:
-    """One change: its line, where it waits why, its notes and its diff."""
+def change_lines(
+    change: Change, style: diff.Style, paint: Paint, verbose: bool = False, waits: Sequence[tuple[str, Deferral]] = ()
+) -> list[str]:
+    """One change: its line, where it waits why (`waits`: on which host why), its notes and its diff."""
     symbol = "…" if change.deferred else change.kind.value
     text = f"{label(change.stage, change.task):<{_LABEL}} {_said(change.subject, change.summary)}"
-    mark = ""
-    if change.deferred:
-        command = f", {one_line(change.deferred.command)}" if change.deferred.command else ""
-        mark = f"deferred: {one_line(change.deferred.reason)}{command}"
-    elif change.disrupts or change.disruption:
-        mark = f"! {one_line(change.disrupts) or change.disruption.name.lower()}"
+    marks = _deferrals(waits or [("", change.deferred)]) if change.deferred else []
+    if not marks and (change.disrupts or change.disruption):
+        marks = [f"! {one_line(change.disrupts) or change.disruption.name.lower()}"]
     lines = [f"  {paint(KIND_STYLE[symbol], symbol)} {text}"]
-    if mark and len(text) + len(mark) > _WIDE:
-        lines.append(f"      {paint('magenta', mark)}")
-    elif mark:
-        lines[0] += " " * max(2, _MARK_COLUMN - 4 - len(text)) + paint("magenta", mark)
+    if len(marks) == 1 and len(text) + len(marks[0]) <= _WIDE:
+        lines[0] += " " * max(2, _MARK_COLUMN - 4 - len(text)) + paint("magenta", marks[0])
+    else:
+        lines += [f"      {paint('magenta', mark)}" for mark in marks]
     if verbose:
         done = ", ".join(type(action).__name__ for action in change.actions)
         lines.append(paint("dim", f"      {one_line(change.id)}  ({done or 'no actions'})"))
@@ -185,6 +211,22 @@ def change_lines(change: Change, style: diff.Style, paint: Paint, verbose: bool 
         lines.append(paint("dim", "      announced only: an earlier stage brings what it depends on, then it is exact"))
     lines += [f"      {one_line(note)}" for note in change.notes]
     lines += [f"      {line}" for line in "\n".join(diff.shown(change.before, change.after, style, paint)).splitlines()]
+    return lines
+
+
+def _deferrals(waits: Sequence[tuple[str, Deferral]]) -> list[str]:
+    """Why a change waits: one line where all hosts have one reason, else one for each of the first reasons."""
+    reasons: dict[str, list[tuple[str, Deferral]]] = {}
+    for host, deferral in waits:
+        reasons.setdefault(deferral.reason, []).append((host, deferral))
+    lines = []
+    for reason, cases in list(reasons.items())[:_REASONS]:
+        where = f" on {one_line(compress(host for host, _ in cases))}" if len(reasons) > 1 else ""
+        told, commands = f"deferred{where}: {one_line(reason)}", hints.commands(cases)
+        whole = ", ".join([told, *commands])
+        lines += [whole] if len(whole) <= _WIDE else [told, *(f"  {command}" for command in commands)]
+    if len(reasons) > _REASONS:
+        lines.append(f"deferred for similar reasons on {counted(len(reasons) - _REASONS, 'more host')}")
     return lines
 
 

@@ -7,6 +7,7 @@ import re
 import pytest
 
 from provisioner.model.change import Change, Kind
+from provisioner.model.plan import HostPlan
 from provisioner.report import plan as plan_text
 from provisioner.report.diff import Style
 from provisioner.report.paint import Paint
@@ -103,6 +104,27 @@ def test_what_a_diff_must_not_hide() -> None:
     assert "+\\xff" in text
     assert "\\ No newline at end of file" in text
     assert "\x1b" not in text
+
+
+def test_hosts_stay_together_though_other_things_run_on_them() -> None:
+    """What keeps a change waiting names pods; sixteen busy hosts would be sixteen blocks with one diff each."""
+
+    def busy(number: int, pod: str) -> HostPlan:
+        reason = f"restarts containerd, and 1 container ({pod}) would be hurt: drain the node first"
+        command = f"provision apply prod.toml --limit gpu{number:02d} --disruptive"
+        return samples.host(number, samples.RUNTIME.defer(reason, command))
+
+    text = plan_text.render(samples.plan(busy(1, "a/x"), busy(2, "a/x"), busy(3, "b/y")), "none")
+    assert text.splitlines()[2:] == [
+        "gpu[01-03]  3 hosts, identical",
+        "  … containerd         /etc/containerd/config.toml  nvidia handler as default",
+        "      deferred on gpu[01-02]: restarts containerd, and 1 container (a/x) would be hurt: drain the node first",
+        "        provision apply prod.toml --limit 'gpu[01-02]' --disruptive",
+        "      deferred on gpu03: restarts containerd, and 1 container (b/y) would be hurt: drain the node first",
+        "        provision apply prod.toml --limit gpu03 --disruptive",
+    ]
+    many = plan_text.render(samples.plan(*(busy(number, f"a/{number}") for number in range(1, 9))), "none")
+    assert "deferred for similar reasons on 5 more hosts" in many
 
 
 def test_announced_changes_are_marked() -> None:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from provisioner.model.change import Change
 from provisioner.model.result import HostResult, Outcome, Status
-from provisioner.report import recap
+from provisioner.report import hints, recap
 from provisioner.report.hints import Invocation
 
 from . import samples
@@ -82,6 +83,20 @@ def test_an_interrupted_run_names_the_command_to_go_on_with() -> None:
     assert text.endswith(
         "Interrupted. To go on: provision apply inventories/prod.toml --limit h100 --set gpu.cards=8\n"
     )
+
+
+def test_what_waits_is_told_once_for_all_hosts() -> None:
+    def busy(number: int, pod: str) -> tuple[str, Change]:
+        host = f"gpu{number:02d}"
+        reason = f"restarts containerd, and 1 container ({pod}) would be hurt: drain the node first"
+        return host, samples.RUNTIME.defer(reason, f"provision apply prod.toml --limit {host} --disruptive")
+
+    assert hints.waiting([busy(1, "a/x"), busy(2, "b/y"), ("gpu03", samples.DRIVER)]) == [
+        "2 changes on 2 hosts deferred: restarts containerd, and 1 container would be hurt: drain the node first",
+        "  provision apply prod.toml --limit 'gpu[01-02]' --disruptive",
+        "1 change on 1 host deferred: needs a drained node",
+        "  provision upgrade-driver inventories/prod.toml",
+    ]
 
 
 def test_pending_restart_is_said() -> None:
