@@ -8,6 +8,7 @@ once per process; agent and default keys are asked only where they are wanted.
 
 from __future__ import annotations
 
+import base64
 import contextlib
 import logging
 import socket
@@ -142,7 +143,7 @@ class Credentials:
         if self.agent:
             agent = paramiko.Agent()
             try:
-                for key in agent.get_keys():
+                for key in _wanted(agent.get_keys(), self.key):
                     tried.append(f"agent key {key.get_name()} {key.comment}".strip())
                     yield key
             finally:
@@ -151,10 +152,35 @@ class Credentials:
             tried.append(str(self.key))
             yield private_key(self.key)
         elif not self.agent:
-            for path in (Path(name).expanduser() for name in _DEFAULT_KEYS):
-                if path.exists():
-                    tried.append(str(path))
-                    yield private_key(path)
+            yield from _default_keys(tried)
+
+
+def _wanted(keys: tuple[paramiko.AgentKey, ...], path: Path | None) -> list[paramiko.AgentKey]:
+    """Of an agent's keys the one that `path`.pub names, if it holds that: a server counts every key as an attempt."""
+    with contextlib.suppress(OSError, ValueError, IndexError):
+        if path is not None:
+            public = path.expanduser()
+            blob = base64.b64decode(public.with_name(public.name + ".pub").read_text().split()[1])
+            return [key for key in keys if key.asbytes() == blob] or list(keys)
+    return list(keys)
+
+
+def _default_keys(tried: list[str]) -> Iterator[paramiko.PKey]:
+    """This user's default keys; one that can't be used counts only when there is no other."""
+    unusable: AuthenticationError | None = None
+    offered = False
+    for path in (Path(name).expanduser() for name in _DEFAULT_KEYS):
+        if path.exists():
+            try:
+                key = private_key(path)
+            except AuthenticationError as error:
+                unusable = unusable or error
+                continue
+            tried.append(str(path))
+            offered = True
+            yield key
+    if unusable is not None and not offered:
+        raise unusable
 
 
 @dataclass(eq=False)

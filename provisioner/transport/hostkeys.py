@@ -59,7 +59,7 @@ class _Index:
     patterns: list[tuple[list[str], int, str]] = field(default_factory=list)
 
     def add(self, number: int, line: str) -> None:
-        rest = line.split(None, 1)[1] if line.startswith("@") and " " in line else line
+        rest = line.split(None, 1)[1] if line.startswith("@") else line
         names = rest.split(None, 1)[0]
         if names.startswith("|1|"):
             with contextlib.suppress(ValueError, binascii.Error):
@@ -147,9 +147,8 @@ def known_keys(files: Sequence[Path], address: str, port: int) -> tuple[KnownKey
 
 
 def remember(path: Path, address: str, port: int, kind: str, blob: bytes) -> None:
-    """Append a server's key, as one write under a lock; the folder and file are made (0700, 0600) if missing.
-
-    Raises OSError.
+    """Append a server's key, unless just that was done, as one write under a lock; the folder and file are made
+    (0700, 0600) if missing. Raises OSError.
     """
     line = f"{name_in_file(address, port)} {kind} {base64.b64encode(blob).decode()}\n".encode()
     with _append_lock:
@@ -157,9 +156,8 @@ def remember(path: Path, address: str, port: int, kind: str, blob: bytes) -> Non
         descriptor = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX)
-            size = os.fstat(descriptor).st_size
-            if size and os.pread(descriptor, 1, size - 1) != b"\n":
-                line = b"\n" + line
-            os.write(descriptor, line)
+            there = os.pread(descriptor, os.fstat(descriptor).st_size, 0)
+            if line not in there.splitlines(keepends=True):
+                os.write(descriptor, line if there.endswith(b"\n") or not there else b"\n" + line)
         finally:
             os.close(descriptor)

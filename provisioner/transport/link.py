@@ -99,7 +99,8 @@ class Link:
 def _explained(error: Exception, link: Link) -> TransportError:
     place, user = link.place, login_user(link.connection)
     if isinstance(error, paramiko.AuthenticationException):
-        offered = ", ".join(link.tried) or "none: no default key is there and no agent is asked"
+        none = "none: the agent holds none" if link.connection.agent else "none: no default key, and no agent is asked"
+        offered = ", ".join(link.tried) or none
         allowed = getattr(error, "allowed_types", None)
         why = str(error).rstrip(".") if "second factor" in str(error) else "the server refused every key offered"
         return AuthenticationError(
@@ -156,6 +157,7 @@ class Hop:
                 raise self._failure[1]  # it failed while this thread waited: don't let each host wait in turn
             transport = self._link.transport if self._link else None
             if transport is None:
+                self._drop()
                 self._link = Link(self.name, self.connection, self.through, self.warn)
                 try:
                     self._link.open()
@@ -173,8 +175,12 @@ class Hop:
         """That link no longer needs this connection."""
         with self._lock:
             self._users.discard(id(link))
-            if not self._users and self._link is not None:
-                self._link.close()
-                if self.through is not None:
-                    self.through.leave(self._link)
-                self._link = None
+            if not self._users:
+                self._drop()
+
+    def _drop(self) -> None:
+        link, self._link = self._link, None
+        if link is not None:
+            link.close()
+            if self.through is not None:
+                self.through.leave(link)

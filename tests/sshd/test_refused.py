@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-import os
 import socket
+import subprocess
 import threading
+import time
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from provisioner.errors import AuthenticationError, SudoError, TransportError, Unreachable
+from provisioner.errors import AuthenticationError, Disconnected, SudoError, TransportError, Unreachable
 from provisioner.model.inventory import Connection, Secret
 from tests.sshd import server as sshd
 from tests.sshd.conftest import Open
@@ -69,9 +70,14 @@ def test_a_missing_key(server: Server, open_executor: Open, tmp_path: Path) -> N
         open_executor(server.connection(key=tmp_path / "absent")).run("true", timeout=20)
 
 
+def encrypt(path: Path) -> None:
+    """A new key at `path` that asks for a passphrase."""
+    subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "phrase", "-f", str(path)], check=True)
+
+
 def test_an_encrypted_key(server: Server, open_executor: Open, tmp_path: Path) -> None:
     path = tmp_path / "locked"
-    os.spawnlp(os.P_WAIT, "ssh-keygen", "ssh-keygen", "-q", "-t", "ed25519", "-N", "phrase", "-f", str(path))
+    encrypt(path)
     with pytest.raises(AuthenticationError, match="ssh-add"):
         open_executor(server.connection(key=path)).run("true", timeout=20)
 
@@ -82,6 +88,33 @@ def test_a_file_that_is_no_key(server: Server, open_executor: Open, tmp_path: Pa
         open_executor(server.connection(key=tmp_path / "text")).run("true", timeout=20)
 
 
+@pytest.fixture
+def agent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """A running SSH agent that holds nothing."""
+    monkeypatch.setenv("SSH_AUTH_SOCK", f"{tmp_path}/agent")
+    with subprocess.Popen(["ssh-agent", "-D", "-a", f"{tmp_path}/agent"], stdout=subprocess.DEVNULL) as process:
+        while not (tmp_path / "agent").exists():
+            time.sleep(0.01)
+        yield
+        process.terminate()
+
+
+@pytest.mark.usefixtures("agent")
+def test_an_agent_is_asked_only_where_it_is_wanted(server: Server, open_executor: Open, tmp_path: Path) -> None:
+    with pytest.raises(AuthenticationError, match="the agent holds none"):
+        open_executor(server.connection(key=None, agent=True)).run("true", timeout=20)
+    for nth in range(7):  # one more than a server lets be tried
+        sshd.keygen(tmp_path / f"other{nth}")
+        subprocess.run(["ssh-add", "-q", tmp_path / f"other{nth}"], check=True)
+    subprocess.run(["ssh-add", "-q", server.key], check=True)
+    public = tmp_path / "user_key.pub"
+    public.write_bytes(server.key.with_suffix(".pub").read_bytes())
+    named = open_executor(server.connection(key=tmp_path / "user_key", agent=True))
+    assert named.run("true", timeout=20).rc == 0
+    with pytest.raises(AuthenticationError):
+        open_executor(server.connection(key=tmp_path / "other0")).run("true", timeout=20)
+
+
 def test_without_a_key_the_users_default_keys_are_offered(
     server: Server, open_executor: Open, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -90,6 +123,9 @@ def test_without_a_key_the_users_default_keys_are_offered(
     with pytest.raises(AuthenticationError, match="no default key"):
         open_executor(server.connection(key=None)).run("true", timeout=20)
     sshd.keygen(tmp_path / ".ssh/id_ecdsa", "ecdsa")
+    encrypt(tmp_path / ".ssh/id_rsa")
+    with pytest.raises(AuthenticationError, match=r"id_ecdsa"):
+        open_executor(server.connection(key=None)).run("true", timeout=20)
     (tmp_path / ".ssh/id_ed25519").symlink_to(server.key)
     assert open_executor(server.connection(key=None)).run("true", timeout=20).rc == 0
 
@@ -125,6 +161,15 @@ def test_nothing_listens(server: Server, open_executor: Open, nobody: int) -> No
 def test_nothing_answers(server: Server, open_executor: Open, silent: int) -> None:
     error = refused(open_executor, replace(server.connection(timeout=1.0), port=silent))
     assert isinstance(error, Unreachable)
+
+
+def test_close_while_connecting(server: Server, open_executor: Open, silent: int) -> None:
+    executor = open_executor(replace(server.connection(timeout=20.0), port=silent))
+    threading.Timer(0.3, executor.close).start()
+    started = time.monotonic()
+    with pytest.raises(Disconnected, match="closed"):
+        executor.run("true", timeout=20)
+    assert time.monotonic() - started < 5
 
 
 def test_no_such_name(server: Server, open_executor: Open) -> None:

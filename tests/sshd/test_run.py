@@ -112,7 +112,7 @@ def test_a_script_goes_on_when_its_connection_is_cut(executor: Executor, server:
     proof = f"{server.folder}/went-on"
     other.run(f"rm -f {proof}", timeout=20)
     with ThreadPoolExecutor(1) as pool:
-        script = f"trap '' PIPE HUP; echo $PROVISION_ANCHOR > {proof}.anchor; sleep 2; echo more; echo done > {proof}"
+        script = f"trap '' PIPE HUP; echo $PROVISION_ANCHOR > {proof}.anchor; sleep 1; echo more; echo done > {proof}"
         running = pool.submit(executor.run, script, timeout=30)
         assert wait_for(lambda: other.run(f"test -s {proof}.anchor", timeout=20).rc == 0)
         other.run(f"kill -9 $(cat {proof}.anchor); rm {proof}.anchor", timeout=20)
@@ -120,6 +120,16 @@ def test_a_script_goes_on_when_its_connection_is_cut(executor: Executor, server:
             running.result()
     assert wait_for(lambda: other.run(f"cat {proof}", timeout=20).stdout == b"done\n")
     assert executor.run("echo back", timeout=20).stdout == b"back\n"
+
+
+def test_a_script_that_prints_nothing_needs_no_care(executor: Executor, server: Server, open_executor: Open) -> None:
+    """No terminal, so no hang-up signal: only writing to the lost streams could end it."""
+    other = open_executor(server.connection())
+    proof = f"{server.folder}/quiet"
+    other.run(f"rm -f {proof}", timeout=20)
+    with pytest.raises(Disconnected):
+        executor.run(f"sleep 1.5; : > {proof}", timeout=0.5)
+    assert wait_for(lambda: other.run(f"test -e {proof}", timeout=20).rc == 0)
 
 
 def test_many_at_once(server: Server, open_executor: Open) -> None:
