@@ -21,6 +21,7 @@ def main() -> int:
     ):
         commands.add_parser(name, help=text).add_argument("hosts", nargs="*", choices=[*HOSTS, []])
     commands.add_parser("down", help="remove all hosts; images and caches stay")
+    commands.add_parser("purge", help="remove hosts, images and caches")
     commands.add_parser("status", help="hosts, ports and whether they run")
     commands.add_parser("key", help="make the keys and print how to log in")
     chosen = parser.parse_args()
@@ -36,6 +37,8 @@ def main() -> int:
                 status(lab)
             case "down":
                 lab.down()
+            case "purge":
+                lab.purge()
             case "status":
                 status(lab)
             case "key":

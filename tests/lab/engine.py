@@ -101,7 +101,11 @@ def ensure_engine() -> None:
     if Path("/run/systemd/system").is_dir():
         run(root(["systemctl", "start", "docker"]))
     else:
-        start = f"exec dockerd >>{LOG} 2>&1 </dev/null"
+        # A daemon that was killed leaves its number behind, which another process may have now.
+        pids = "/var/run/docker.pid /var/run/docker/containerd/containerd.pid"
+        stale = f'for p in {pids}; do kill -0 "$(cat $p)" 2>/dev/null && grep -Eq "^(dockerd|containerd)" '
+        stale += '"/proc/$(cat $p)/comm" || rm -f "$p"; done 2>/dev/null'
+        start = f"{stale}; exec dockerd >>{LOG} 2>&1 </dev/null"
         subprocess.Popen(
             root(["sh", "-c", start]),
             stdin=subprocess.DEVNULL,

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from tests.lab.card import Card
 from tests.lab.engine import LabError, docker, docker_command
-from tests.lab.paths import CLIENT_KEY, KNOWN_HOSTS, STATE
+from tests.lab.paths import CLIENT_KEY, KNOWN_HOSTS, STATE, fingerprint
 
 STATE_FILE = "/var/lib/gpu-sim/card.env"
 
@@ -239,7 +239,8 @@ class LabHost:
             self.exec("/opt/gpu-sim/gpu-sim refresh", check=True)
 
     def _recipe(self) -> str:
-        return f"{self._image()} {self._repository()}"
+        keys = fingerprint([CLIENT_KEY.with_suffix(".pub"), STATE / "hosts" / self.name])
+        return f"{self._image()} {self._repository()} {keys}"
 
     def _label(self) -> str | None:
         asked = subprocess.run(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fcntl
 import functools
+import shutil
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -13,7 +14,7 @@ from tests.lab.contents import repository
 from tests.lab.engine import docker, ensure_engine, run, say
 from tests.lab.host import HOSTS, LabHost
 from tests.lab.images import host_image
-from tests.lab.paths import CLIENT_KEY, KNOWN_HOSTS, STATE
+from tests.lab.paths import CACHE, CLIENT_KEY, KNOWN_HOSTS, STATE
 from tests.lab.prepared import prepared_image, sid_image
 
 
@@ -45,6 +46,15 @@ class Lab:
         found = docker("ps", "-aq", "--filter", "name=^provision-lab-").split()
         if found:
             docker("rm", "-f", "-v", *found)
+
+    def purge(self) -> None:
+        """Remove hosts, images and caches; what is left is this checkout's keys."""
+        self.down()
+        for name in ("provision-lab", "provision-lab-base"):
+            images = docker("images", "-q", name).split()
+            if images:
+                docker("rmi", "-f", *dict.fromkeys(images))
+        shutil.rmtree(CACHE, ignore_errors=True)
 
     def _each(self, names: tuple[str, ...], do: Callable[[LabHost], None]) -> None:
         chosen = names or tuple(name for name, spec in HOSTS.items() if spec.shown)

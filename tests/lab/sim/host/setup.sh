@@ -65,6 +65,7 @@ touch "/lib/modules/$KERNEL/modules.order" "/lib/modules/$KERNEL/modules.builtin
 depmod "$KERNEL"
 echo 'stand-in of the lab' >"/boot/vmlinuz-$KERNEL"
 printf 'CONFIG_MODULES=y\nCONFIG_RD_ZSTD=y\nCONFIG_RD_GZIP=y\n' >"/boot/config-$KERNEL"
+sed -i 's/^#\? *COMPRESSLEVEL=.*/COMPRESSLEVEL=1/' /etc/initramfs-tools/initramfs.conf
 update-initramfs -c -k "$KERNEL" 2>&1 | tail -3
 
 mkdir -p /var/lib/gpu-sim
