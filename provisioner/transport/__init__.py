@@ -1,1 +1,1 @@
-"""How a script gets to a host and its output back: real SSH, this machine, or a fake for unit tests."""
+"""How a script gets to a host and its output back: over real SSH, on this machine, or in a test."""
