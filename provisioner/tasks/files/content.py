@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from provisioner.facts.files import FileState
 from provisioner.model.action import Run, WriteFile
 from provisioner.model.change import Change, Finding, Kind, Refusal
+from provisioner.quoting import quote
 from provisioner.tasks.files.attributes import Attributes
 
 SECRET_MARK = "⟦secret:"
@@ -73,6 +74,25 @@ def refuse_other_kind(path: str, have: FileState | None) -> Refusal | None:
         what=f"{path} is {what}, not a file",
         why="what is there isn't taken away for a file",
         remedy=f"move it away by hand, or let the task name another path than {path}",
+    )
+
+
+def announced(path: str, summary: str) -> Change:
+    """An edit of a file that isn't there yet: a package of an earlier stage must bring it, then the real difference
+    is planned. Done as it is, it fails and says so, rather than make a file that lacks the rest."""
+    message = f"{path} is not there: let a package of an earlier stage bring it, or let the task create it"
+    return Change(
+        subject=path,
+        summary=f"{summary}, when the file is there",
+        kind=Kind.UPDATE,
+        actions=(
+            Run(
+                f"[ ! -e {quote(path)} ] || {{ echo 'it came in this very stage: apply again' >&2; exit 1; }}\n"
+                f"printf '%s\\n' {quote(message)} >&2; exit 1\n",
+                why=f"{summary} of {path}",
+            ),
+        ),
+        provisional=True,
     )
 
 
