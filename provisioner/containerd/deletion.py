@@ -93,11 +93,14 @@ def map_strings(document: Document, path: Path, replace: Callable[[str], str | N
 
     new = document
     for index in reversed(range(len(pair.elements))):
-        start, end = pair.elements[index]
+        now = new.pair(path)
+        assert now is not None
+        elements = now.elements
+        start, end = elements[index]
         if wanted[index] is None:
-            new = new.replaced(_element_span(document.text, pair.elements, index), "")
+            new = new.replaced(_element_span(new.text, elements, index), "")
         elif wanted[index] != old[index]:
-            new = new.replaced((start, end), literal.string(str(wanted[index]), document.text[start]))
+            new = new.replaced((start, end), literal.string(str(wanted[index]), new.text[start]))
     return document.proved(change, new)
 
 

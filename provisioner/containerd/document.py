@@ -199,13 +199,12 @@ class Document:
         section = self.section(table)
         if section:
             return self._added_to_section(section, f"{literal.key(path[-1], self.quote)} = {text}")
-        siblings = [s for s in self.syntax.statements() if s.path[: len(table)] == table]
-        if siblings:
-            last = siblings[-1]
-            written = last.segments[: len(last.segments) - (len(last.path) - len(table))]
-            if written:
+        for pair in reversed(self.syntax.statements()):
+            shared = len(pair.segments) - (len(pair.path) - len(table))
+            if 0 < shared < len(pair.segments) and pair.path[: len(table)] == table:
+                written = pair.segments[:shared]
                 dotted = [self.text[s.start : s.end] for s in written] + [literal.key(path[-1], self.quote)]
-                return self._line_after(last.end, self.indent(last.start), f"{'.'.join(dotted)} = {text}")
+                return self._line_after(pair.end, self.indent(pair.start), f"{'.'.join(dotted)} = {text}")
         return self.add_tables(table, {path[-1]: item})
 
     def _inline_around(self, table: Path) -> Pair | None:

@@ -187,11 +187,9 @@ def _set_default(document: Document, table: Path, name: str) -> Document:
     document = document.without_comment_lines(record.is_default)
     if name != "nvidia":
         return document.set(path, name)
-    existed = document.statement_of(path[:-1]) or any(
-        s.path[: len(path) - 1] == path[:-1] for s in (*document.syntax.statements(), document.section(path[:-1])) if s
-    )
     new = document.set(path, name)
-    was = record.Default(old if isinstance(old, str) and old else None, table_added=not existed)
+    added = document.section(path[:-1]) is None and new.section(path[:-1]) is not None
+    was = record.Default(old if isinstance(old, str) and old else None, table_added=added)
     return new.comment_above(path, was.comment())
 
 

@@ -39,11 +39,11 @@ def normalize(document: Document, imported: tuple[Imported, ...], release: Relea
         return _converted(document, release)
     warnings = []
     for other in (1, 2, 3):
-        table = (*cri_table(other), "containerd")
+        name = cri_table(other)[-1]
         read = other == version or (other == 3 and version >= 3) or (other == 3 and version == 2 and release.major >= 2)
-        if not read and at(document.meaning, table) is not None:
+        if not read and at(document.meaning, ("plugins", name, "containerd")) is not None:
             warnings.append(
-                f'The settings in plugins."{table[1]}" mean nothing to containerd {release} in a version-{version} file.'
+                f'The settings in plugins."{name}" mean nothing to containerd {release} in a version-{version} file.'
             )
     notes: tuple[str, ...] = ()
     if version >= 2:
@@ -145,7 +145,7 @@ def _full_ids(document: Document) -> tuple[Document, tuple[str, ...]]:
                 continue
             if full_name(name) is None:
                 raise Refused(
-                    f"{key} has {name!r}; from config version 2 on containerd takes full names only, and none is known for it.",
+                    f"{key} has {name!r}; from version 2 on only full names are taken, and none is known for it.",
                     f"Write the full name (io.containerd.….v1.{name}) there, or take it out.",
                 )
             notes.append(f"{key}: {name} is {full_name(name)} from version 2 on.")

@@ -10,7 +10,7 @@ from provisioner.containerd.cri import DEFAULT_NAME, NVIDIA, RUNC, RUNC_V2, Cri
 from provisioner.containerd.deletion import delete
 from provisioner.containerd.document import Document, at
 from provisioner.containerd.edit import CONFIG, TOO_DEEP, Opened, apply, replaced_by, table_of
-from provisioner.containerd.handler import AddHandler, SetDefault, SetDefaultType, back
+from provisioner.containerd.handler import SetDefault, SetDefaultType, back
 from provisioner.containerd.normal import written_version
 from provisioner.containerd.result import Edit, Refusal, Refused
 from provisioner.containerd.syntax import Path
@@ -91,21 +91,22 @@ def _without_added_runc(opened: Opened) -> tuple[Opened, list[str]]:
 
 
 def _runc_where_needed(opened: Opened, before: Cri) -> tuple[Opened, list[str]]:
-    """With runc where the default means it and containerd 1.x would have none.
-
-    An empty table `runtimes` is enough for 1.x to forget its own runc.
+    """With runc where the default means it and containerd 1.x would have none: its own is gone as soon as there is
+    another handler, and even for an empty table `runtimes`, which therefore goes.
     """
-    if opened.release.major >= 2:
-        return opened, []
-    cri = Cri.read(opened.document.meaning, opened.table)
-    present = at(opened.document.meaning, (*opened.table, "containerd", "runtimes")) is not None
-    if not present or (cri.default or RUNC) != RUNC or RUNC in cri.runtimes or NVIDIA not in before.runtimes:
+    document = opened.document
+    runtimes = (*opened.table, "containerd", "runtimes")
+    if at(document.meaning, runtimes) == {} and NVIDIA in before.runtimes:
+        return opened.changed(delete(document, runtimes)), []
+    cri = Cri.read(document.meaning, opened.table)
+    needed = cri.runtimes and RUNC not in cri.runtimes and (cri.default or RUNC) == RUNC
+    if opened.release.major >= 2 or not needed or NVIDIA not in before.runtimes:
         return opened, []
     cgroup = at(before.runtimes[NVIDIA], ("options", "SystemdCgroup"))
     options = {"options": {"SystemdCgroup": cgroup}} if isinstance(cgroup, bool) else {}
-    step = AddHandler(RUNC, {"runtime_type": RUNC_V2, **options}, "")
-    return opened.changed(opened.document.add_tables((*opened.table, "containerd", "runtimes", RUNC), step.table)), [
-        "Added the handler runc: the default needs it and containerd 1.x has none of its own here."
+    document = document.add_tables((*runtimes, RUNC), {"runtime_type": RUNC_V2, **options})
+    return opened.changed(document), [
+        "Added the handler runc: the default needs it and containerd 1.x has none of its own beside others."
     ]
 
 

@@ -134,6 +134,9 @@ def _guarded(action: Guarded, reveal: Reveal) -> str:
     undo = "".join(compile_action(step, reveal) for step in action.undo)
     check = _within(action.check, action.timeout, f"the check of {action.what}", reveal)
     check_undo = _within(action.check_undo, action.timeout, "the check of the way back", reveal)
+    # What was kept for the way back has served; what a run leaves behind is that of an unfinished change.
+    kept = [previous_name(step.path) for step in action.undo if isinstance(step, Restore)]
+    forget = "".join(f"forget {quote(name)}\n" for name in kept)
     # A subshell whose status is read later keeps `set -e`; inside `if` it would not.
     return f"""\
 set +e
@@ -152,4 +155,4 @@ else printf 'the way back failed too (status %s)' "$_u" >"$_dir/restored"; fi
 exit 1
 fi
 set -e
-"""
+{forget}"""

@@ -15,7 +15,7 @@ from provisioner.model.lock import Closure, Lock, LockedPackage
 from provisioner.quoting import quote
 from provisioner.tasks.packaging import apt
 from provisioner.tasks.packaging.locked import Wanted
-from provisioner.tasks.packaging.names import OWN_VERSION, TOOLKIT, built_from_driver, role, top_packages
+from provisioner.tasks.packaging.names import OWN_VERSION, STACK, TOOLKIT, built_from_driver, role, top_packages
 from provisioner.tasks.packaging.repository import filled
 from provisioner.tasks.packaging.versions import branch, upstream
 
@@ -39,7 +39,9 @@ def lock_script(want: Wanted, system: System, repositories: Sequence[Repository]
     values = {
         "top_sets": "\n".join(" ".join(names) for names in sets),
         "top_fixed": " ".join(TOOLKIT),
+        "stack": "|".join((STACK.pattern, *TOOLKIT)),
         "own_version": " ".join(sorted(OWN_VERSION)),
+        "stack": STACK.pattern,
         "driver": want.driver,
         "toolkit": want.toolkit,
         "uris": "\n".join(plain_uri(filled(repository.uri, system)).rstrip("/") for repository in repositories),

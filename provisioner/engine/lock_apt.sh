@@ -1,11 +1,14 @@
 # Finds a package closure in an apt root of its own below $root; the host's packages, lists, cache and
-# configuration are only read. Variables set above: root top_sets top_fixed own_version driver toolkit uris.
+# configuration are only read. Variables set above: root stack top_sets top_fixed own_version driver toolkit uris.
 LC_ALL=C; export LC_ALL
 PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin; export PATH
 command -v apt-get >/dev/null 2>&1 || { echo 'this host has no apt-get' >&2; exit 3; }
 
 mkdir -p "$root/parts" "$root/sources" "$root/prefs" "$root/auth" "$root/lists/partial" "$root/cache/archives/partial"
-: >"$root/status"
+# The host's packages serve as ordinary dependencies, as they will in the real installation; those of the stack
+# itself are left out, so that all of them are found, at the wanted version.
+awk -v stack="^($stack)\$" 'BEGIN {RS = ""; ORS = "\n\n"}
+    {name = $2; if ($1 == "Package:" && name !~ stack) print}' /var/lib/dpkg/status >"$root/status"
 # Hooks of the host's configuration could write to it (docker-clean empties the cache), so they are cleared last.
 for f in /etc/apt/apt.conf.d/*; do
     [ -f "$f" ] && [ -r "$f" ] && cp "$f" "$root/parts/" 2>/dev/null
@@ -71,6 +74,15 @@ done >"$root/prefs/driver"
 # Tools with versions of their own follow the driver's branch where a repository has that.
 printf 'Package: %s\nPin: version %s.*\nPin-Priority: 995\n' "$own_version" "${driver%%.*}" >>"$root/prefs/driver"
 
+# What on this host needs a package that was just left out is left out as well, until apt finds nothing broken.
+for round in 1 2 3 4 5 6 7 8; do
+    apt-get -q -s check >"$root/log" 2>&1 && break
+    STACK="^($(sed -n 's/^ \([^ :]*\)[^ ]* *: .*/\1/p' "$root/log" | sort -u | sed 's/[.+]/[&]/g' | tr '\n' '|')-)\$"
+    export STACK
+    mv "$root/status" "$root/status.before"
+    without "$root/status.before" "$root/status"
+done
+
 # versions NAME: what the repositories have, newest first
 versions() { apt-cache madison -- "$1" 2>/dev/null | awk -F' *[|] *' '!/Sources$/ && !seen[$2]++ {print $2}'; }
 # at NAME UPSTREAM: the newest version of the package with that upstream part
@@ -101,7 +113,11 @@ done
 printf 'top %s\n' "$line"
 
 set -f
-if ! apt-get -q -s --no-install-recommends install $line >"$root/plan" 2>&1; then
+if ! apt-get -q -s --no-install-recommends install $line >"$root/plan" 2>&1 && {
+    # Something on the host needs what was left out: then as on a host without any package.
+    cp "$root/plan" "$root/plan.host"; : >"$root/status"
+    ! apt-get -q -s --no-install-recommends install $line >"$root/plan" 2>&1; }; then
+    mv "$root/plan.host" "$root/plan"
     sed 's/^/failed\t/' "$root/plan"
     exit 0
 fi

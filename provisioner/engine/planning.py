@@ -52,7 +52,7 @@ def plan_host(wanted: HostSteps, facts: Facts) -> HostPlan:
     notes: list[Note] = []
     unknown: list[tuple[str, str, str]] = []
     for step in wanted.steps:
-        ctx = replace(wanted.ctx, pending=pending(changes))
+        ctx = replace(wanted.ctx, pending=pending(changes), planned=tuple(change.id for change in changes))
         try:
             if not step.wanted(facts):
                 continue

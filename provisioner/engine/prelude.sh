@@ -41,21 +41,25 @@ put_file() {
 
 # keep_previous PATH NAME: what is at PATH, or that nothing is, so that restore can bring it back.
 keep_previous() {
+    forget "$2"
     if [ -e "$1" ]; then
         cp -p --preserve=all "$1" "$_state/previous/$2.new" && mv -f "$_state/previous/$2.new" "$_state/previous/$2" \
-            || fail "can't keep the previous $1"
-        rm -f "$_state/previous/$2.absent"
+            || { rm -f "$_state/previous/$2.new"; fail "can't keep the previous $1: it is as it was"; }
     else
-        : >"$_state/previous/$2.absent"; rm -f "$_state/previous/$2"
+        : >"$_state/previous/$2.absent" || fail "can't note that there was no $1"
     fi
 }
 
+forget() { rm -f "$_state/previous/$1" "$_state/previous/$1.absent"; }
+
+# restore PATH NAME: nothing kept means that nothing was replaced.
 restore() {
     _t=$1; [ ! -L "$1" ] || _t=$(readlink -f "$1")
-    if [ -e "$_state/previous/$2.absent" ]; then rm -f "$_t"; return; fi
-    [ -e "$_state/previous/$2" ] || fail "no previous $1 was kept"
-    _n=$(mktemp "$(dirname "$_t")/.provision.XXXXXX") && cp -p --preserve=all "$_state/previous/$2" "$_n" \
-        && sync "$_n" && mv -fT "$_n" "$_t" || fail "can't put the previous $1 back"
+    if [ -e "$_state/previous/$2.absent" ]; then rm -f "$_t"
+    elif [ -e "$_state/previous/$2" ]; then
+        _n=$(mktemp "$(dirname "$_t")/.provision.XXXXXX") && cp -p --preserve=all "$_state/previous/$2" "$_n" \
+            && sync "$_n" && mv -fT "$_n" "$_t" || { rm -f "$_n"; fail "can't put the previous $1 back"; }
+    fi
 }
 
 remove_file() {

@@ -39,7 +39,8 @@ class Options:
 @dataclass(frozen=True)
 class Context:
     """Read-only. `values` is the nested namespace of all variables as templates see it. `pending`: path → id of the
-    change, for files that changes planned before this task (in this plan, not deferred) will write or remove."""
+    change, for files that changes planned before this task (in this plan, not deferred) will write or remove.
+    `planned`: ids of all changes planned before this task, deferred ones included."""
 
     host: Host
     renderer: Renderer
@@ -51,10 +52,15 @@ class Context:
     inventory: str = ""
     lock_path: str = ""
     pending: Mapping[str, str] = field(default_factory=dict)
+    planned: tuple[str, ...] = ()
 
     def var(self, name: str, default: Any = None) -> Any:
         """A variable's value by dotted name."""
         return self.host.var(name, default)
+
+    def earlier(self, task: str) -> tuple[str, ...]:
+        """Ids of the changes that this task (by name or label) has planned before."""
+        return tuple(change for change in self.planned if change.partition("/")[2].partition(":")[0] == task)
 
     def render(self, source: str, **extra: Any) -> str:
         """Render a template given as text, with this host's variables."""
