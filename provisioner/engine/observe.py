@@ -54,7 +54,7 @@ def observe(executor: Executor, probes: Sequence[Probe[Any]], secrets: Secrets, 
     head = shell("hostlock.sh") + (f"release_lock {quote(release)}\n" if release else f"settle {SETTLE}\n")
     done = executor.run(head + merge(asked), timeout=TIMEOUT + SETTLE)
     try:
-        return facts_from(executor.host.name, asked, secrets.mask(done.stdout), time.time())
+        return facts_from(executor.host.name, asked, done.stdout, time.time(), secrets.mask)
     except ValueError as error:
         said = secrets.mask(done.stderr).decode("utf-8", "replace").strip()
         raise Disconnected(

@@ -44,15 +44,16 @@ def run_stage(
 
 def take_stage_apart(changes: Sequence[Change], done: Completed, secrets: Secrets, host: str) -> StageRun:
     """What a stage's script answered."""
-    stdout, said = secrets.mask(done.stdout), secrets.mask(done.stderr).decode("utf-8", "replace").strip()
+    said = secrets.mask(done.stderr).decode("utf-8", "replace").strip()
     outcomes: list[Outcome] = []
     at = 0
-    while match := _END.search(stdout, at):
+    while match := _END.search(done.stdout, at):
         number, rc, seconds, restored_size, size = (int(group) for group in match.groups())
         start = match.end()
-        restored = stdout[start : start + restored_size].decode("utf-8", "replace")
+        # Masked piece by piece: the frames count the bytes as they were sent.
+        restored = secrets.mask(done.stdout[start : start + restored_size]).decode("utf-8", "replace")
         at = start + restored_size + size
-        output = stdout[start + restored_size : at].decode("utf-8", "replace")[-OUTPUT_LIMIT:]
+        output = secrets.mask(done.stdout[start + restored_size : at]).decode("utf-8", "replace")[-OUTPUT_LIMIT:]
         outcomes.append(Outcome(changes[number - 1], rc == 0, output, restored, float(seconds)))
     if done.rc == 73:
         return StageRun(

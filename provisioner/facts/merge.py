@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from importlib import resources
 from typing import Any
 
@@ -48,7 +48,10 @@ def take_apart(probes: Sequence[Probe[Any]], stdout: bytes) -> list[Output]:
     return outputs
 
 
-def facts_from(host: str, probes: Sequence[Probe[Any]], stdout: bytes, at: float) -> Facts:
-    """All facts of one observation. Raises ValueError when the output isn't whole."""
-    outputs = take_apart(probes, stdout)
+def facts_from(
+    host: str, probes: Sequence[Probe[Any]], stdout: bytes, at: float, mask: Callable[[bytes], bytes] = bytes
+) -> Facts:
+    """All facts of one observation. `mask` hides secrets in each answer; not in the whole output, whose frames
+    count bytes. Raises ValueError when the output isn't whole."""
+    outputs = [Output(out.rc, mask(out.stdout), mask(out.stderr)) for out in take_apart(probes, stdout)]
     return Facts(host, {probe: probe.read(out) for probe, out in zip(probes, outputs, strict=True)}, at)
