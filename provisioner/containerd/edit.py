@@ -10,9 +10,10 @@ from dataclasses import dataclass
 
 from provisioner.containerd import imports as drop_ins
 from provisioner.containerd import k3s, record
-from provisioner.containerd.cri import DEFAULT_NAME, RUNC, Cri, dotted
+from provisioner.containerd.cri import DEFAULT_NAME, RUNC, Cri, dotted, table_at
 from provisioner.containerd.deletion import delete
 from provisioner.containerd.document import Document, at
+from provisioner.containerd.faults import load_faults
 from provisioner.containerd.handler import (
     AddHandler,
     CgroupDriver,
@@ -25,7 +26,7 @@ from provisioner.containerd.handler import (
     plan,
 )
 from provisioner.containerd.imports import Imported
-from provisioner.containerd.normal import enable_cri, normalize, refuse_mirrors
+from provisioner.containerd.normal import enable_cri, normalize
 from provisioner.containerd.result import Edit, Mode, Refusal, Refused
 from provisioner.containerd.syntax import Path
 from provisioner.containerd.versions import Release, cri_table, registry_table
@@ -106,7 +107,6 @@ def _edit(config: bytes, wanted: Wanted, files: Mapping[str, bytes], path: str) 
         document = Document(document.text)
         notes.append("Took the byte order mark away: containerd 2 doesn't start with it.")
     warnings += drop_ins.check(imported, normal.version, path, wanted.release)
-    refuse_mirrors(drop_ins.effective(document.meaning, imported, wanted.release), registry_table(normal.version))
     opened = Opened(document, table_of(document, normal.version, wanted.release), imported, wanted.release)
     planned = _plan(opened, wanted)
     warnings += planned.warnings
@@ -117,6 +117,7 @@ def _edit(config: bytes, wanted: Wanted, files: Mapping[str, bytes], path: str) 
         notes.append(step.note)
     if planned.steps and (left := _plan(opened, wanted).steps):
         raise _overruled(opened, left[0], path)
+    _refuse_faults(opened, normal.version)
     if not opened.main_counts():
         holder = drop_ins.holder(imported, opened.table)
         notes.append(f"The handlers come from the drop-in {holder}, which replaces the CRI table of {path}.")
@@ -124,6 +125,17 @@ def _edit(config: bytes, wanted: Wanted, files: Mapping[str, bytes], path: str) 
     if result == config:
         notes.append("Nothing to change.")
     return Edit(result, tuple(notes), tuple(dict.fromkeys(warnings)), result != config)
+
+
+def _refuse_faults(opened: Opened, version: int) -> None:
+    """Raises `Refused` where the CRI plugin wouldn't load even so: what is meant there isn't for an editor to say."""
+    meaning = drop_ins.effective(opened.document.meaning, opened.imported, opened.release)
+    faults = load_faults(opened.cri(), table_at(meaning, registry_table(version)), opened.release)
+    if faults:
+        raise Refused(
+            faults[0].message,
+            "Correct that setting by hand, then edit again.",
+        )
 
 
 def table_of(document: Document, version: int, release: Release) -> Path:

@@ -180,6 +180,9 @@ def _repairs(cri: Cri, wanted: Wanted) -> list[Step]:
         for legacy in ("runtime_engine", "runtime_root")
         if old.get(legacy)
     ]
+    devices = "privileged_without_host_devices_all_devices_allowed"
+    if old.get(devices) is True and old.get("privileged_without_host_devices") is not True:
+        steps.append(SetKey((*path, devices), False, f"nvidia: {devices} alone keeps the CRI plugin from loading."))
     binary = at(old, ("options", "BinaryName"))
     if binary != wanted.binary and binary not in [
         posixpath.join(posixpath.dirname(wanted.binary), variant) for variant in _VARIANTS
@@ -263,8 +266,7 @@ def plan(cri: Cri, wanted: Wanted, recorded: Default | None, recorded_type: str 
     else:
         table, note = nvidia_handler(cri, wanted)
         steps.append(AddHandler(NVIDIA, table, note))
-    has_runc = RUNC in cri.runtimes or any(isinstance(step, AddHandler) and step.name == RUNC for step in steps)
-    steps += _default(cri, wanted, target, has_runc, warnings)
+    steps += _default(cri, target, warnings)
     steps += _default_table(cri, wanted, recorded_type, warnings)
     steps += _legacy_cgroup(cri, wanted)
     steps += _cdi(cri, wanted)
@@ -272,21 +274,13 @@ def plan(cri: Cri, wanted: Wanted, recorded: Default | None, recorded_type: str 
     return Plan(tuple(steps), tuple(warnings))
 
 
-def _default(cri: Cri, wanted: Wanted, target: str | None, has_runc: bool, warnings: list[str]) -> list[Step]:
+def _default(cri: Cri, target: str | None, warnings: list[str]) -> list[Step]:
     was = cri.runtimes.get(cri.default or "")
-    if target == NVIDIA:
-        if was is not None and cri.default != NVIDIA and not is_runc_shim(was):
-            warnings.append(
-                f"The default was {cri.default} ({was.get('runtime_type')}); pods without a runtimeClassName "
-                "no longer run in it."
-            )
-    else:
-        known = set(cri.runtimes) | ({RUNC} if has_runc or wanted.release.major >= 2 else set())
-        if (target or RUNC) not in known and (wanted.release.major >= 2 or not cri.default_runtime_type):
-            raise Refused(
-                f"The default handler {target or RUNC} doesn't exist, so the CRI plugin doesn't load.",
-                "Define that handler, or set default_runtime_name to one that exists.",
-            )
+    if target == NVIDIA != cri.default and was is not None and not is_runc_shim(was):
+        warnings.append(
+            f"The default was {cri.default} ({was.get('runtime_type')}); pods without a runtimeClassName no longer run "
+            "in it."
+        )
     if target == cri.default:
         return []
     said = target or "unset (runc)"
@@ -311,20 +305,13 @@ def _default_table(cri: Cri, wanted: Wanted, recorded_type: str | None, warnings
 
 
 def _legacy_cgroup(cri: Cri, wanted: Wanted) -> list[Step]:
-    """On 1.x the old switches keep the CRI plugin from loading unless the default handler uses the v1 shim."""
-    if wanted.release.major >= 2 or not (cri.systemd_cgroup or cri.no_pivot):
+    """On 1.x `systemd_cgroup` keeps the CRI plugin from loading unless the default handler uses the v1 shim.
+
+    Nothing is decided here for a file whose handlers do use that shim.
+    """
+    legacy = any(runtime.get("runtime_type") == LINUX_V1 for runtime in cri.runtimes.values())
+    if wanted.release.major >= 2 or not cri.systemd_cgroup or legacy:
         return []
-    default = cri.runtimes.get(cri.default or RUNC, {})
-    stays = wanted.mode is Mode.RUNTIMECLASS and cri.default != NVIDIA
-    if stays and default.get("runtime_type") == LINUX_V1 and not cri.default_runtime_type:
-        return []
-    if cri.no_pivot or any(r.get("runtime_type") == LINUX_V1 for r in cri.runtimes.values()):
-        raise Refused(
-            "systemd_cgroup or no_pivot of the CRI plugin is true, which only works while the default handler "
-            f"uses {LINUX_V1}; with another one the CRI plugin doesn't load.",
-            f"Move the handlers to {RUNC_V2} with SystemdCgroup (NoPivotRoot) in their options, and set the old switch "
-            "to false.",
-        )
     steps: list[Step] = [
         SetKey(
             ("systemd_cgroup",),

@@ -3,8 +3,7 @@
 `containerd config dump` exits 0 on configurations with which the CRI plugin doesn't load; the
 *content* of the dump shows every such mistake. After a restart `ctr plugins ls` tells whether the
 plugin did load; `systemctl is-active` tells nothing, since containerd runs on without it. Measured
-on containerd 1.6.20, 1.7.24 and 2.1.9; the conditions are those of `ValidatePluginConfig` in
-pkg/cri/config/config.go.
+on containerd 1.6.20, 1.7.24 and 2.1.9.
 """
 
 from __future__ import annotations
@@ -14,7 +13,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from provisioner.containerd.cri import (
-    LINUX_V1,
     NVIDIA,
     RUNC,
     Cri,
@@ -22,6 +20,7 @@ from provisioner.containerd.cri import (
     table_at,
 )
 from provisioner.containerd.document import Table, at
+from provisioner.containerd.faults import load_faults
 from provisioner.containerd.result import Problem, Refused
 from provisioner.containerd.versions import CRI_NAMES, Release, cri_table, registry_table
 from provisioner.containerd.versions import release as parse_release
@@ -113,18 +112,12 @@ def _problems(read: _Dump) -> Iterator[Problem]:
         yield Problem("cri-disabled", f"disabled_plugins switches the CRI plugin off: {', '.join(read.disabled)}.")
     default = read.cri.default or RUNC
     by_table = read.release.major < 2 and read.cri.default_runtime_type
-    if default not in read.cri.runtimes and not by_table:
-        yield Problem(
-            "default-missing", f"The default handler {default} doesn't exist, so the CRI plugin doesn't load."
-        )
     if by_table and default == NVIDIA:
         yield Problem("default-table", "The table default_runtime beats default_runtime_name = nvidia.")
     if all(is_nvidia(name, runtime) for name, runtime in read.cri.runtimes.items()):
         yield Problem("runc-missing", "There is no ordinary handler such as runc beside those of NVIDIA.")
     yield from _nvidia_problems(read.cri)
-    yield from _registry_problems(read)
-    if read.release.major < 2:
-        yield from _legacy_problems(read.cri)
+    yield from load_faults(read.cri, table_at(read.meaning, registry_table(read.version)), read.release)
 
 
 def _nvidia_problems(cri: Cri) -> Iterator[Problem]:
@@ -144,35 +137,6 @@ def _nvidia_problems(cri: Cri) -> Iterator[Problem]:
         yield Problem(
             "nvidia-cgroup", "runc has SystemdCgroup = true and nvidia doesn't: its pods would be killed at random."
         )
-
-
-def _registry_problems(read: _Dump) -> Iterator[Problem]:
-    registry = table_at(read.meaning, registry_table(read.version))
-    configs = table_at(registry, ("configs",)).values()
-    inline = registry.get("mirrors") or any(isinstance(entry, dict) and entry.get("tls") for entry in configs)
-    if registry.get("config_path") and inline:
-        yield Problem("registry", "Inline mirrors or tls together with config_path keep the CRI plugin from loading.")
-
-
-def _legacy_problems(cri: Cri) -> Iterator[Problem]:
-    default = cri.runtimes.get(cri.default or RUNC, {})
-    if (cri.systemd_cgroup or cri.no_pivot) and default.get("runtime_type") != LINUX_V1:
-        yield Problem("legacy-switch", "systemd_cgroup or no_pivot of the CRI plugin keeps it from loading.")
-    for name, runtime in cri.runtimes.items():
-        if runtime.get("runtime_type") != LINUX_V1 and (runtime.get("runtime_engine") or runtime.get("runtime_root")):
-            yield Problem("legacy-key", f"runtime_engine or runtime_root of {name} keeps the CRI plugin from loading.")
-
-
-def needed_plugins(containerd: str) -> tuple[tuple[str, str], ...]:
-    """(type, id) of the plugins that make up the CRI plugin in this version. Raises ValueError for no version."""
-    try:
-        release = parse_release(containerd)
-    except Refused as refused:
-        raise ValueError(refused.refusal.reason) from None
-    needed = (("io.containerd.grpc.v1", "cri"),)
-    if release.major >= 2:
-        return (("io.containerd.cri.v1", "runtime"), ("io.containerd.cri.v1", "images"), *needed)
-    return needed
 
 
 def plugins_ok(listing: str, containerd: str) -> tuple[Problem, ...]:

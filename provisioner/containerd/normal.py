@@ -206,17 +206,3 @@ def enable_cri(document: Document) -> tuple[Document, tuple[str, ...]]:
         return document, ()
     document = map_strings(document, ("disabled_plugins",), lambda name: None if name in CRI_NAMES else name)
     return document, (f"Took {', '.join(off)} out of disabled_plugins: Kubernetes needs the CRI plugin.",)
-
-
-def refuse_mirrors(document_meaning: Table, registry: Path) -> None:
-    """Raises `Refused` where registries are configured in both ways, which keeps the CRI plugin from loading."""
-    table = table_at(document_meaning, registry)
-    inline = table.get("mirrors") or any(
-        isinstance(entry, dict) and entry.get("tls") for entry in table_at(table, ("configs",)).values()
-    )
-    if table.get("config_path") and inline:
-        raise Refused(
-            "registry.config_path is set together with registry.mirrors (or tls in registry.configs), so the CRI "
-            "plugin doesn't load.",
-            "Move the mirrors to files under config_path, or take config_path out.",
-        )
