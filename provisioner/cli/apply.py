@@ -3,21 +3,17 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
+from provisioner.cli import planfile
 from provisioner.cli.consent import agree
 from provisioner.cli.opening import opened
 from provisioner.cli.options import Request, diff_option, example, output_options, request_options
 from provisioner.cli.view import View
-from provisioner.errors import UsageError
 from provisioner.report import json_doc, recap
 from provisioner.report import plan as plan_text
 from provisioner.report.diff import Style
-
-if TYPE_CHECKING:
-    from provisioner.model.plan import Plan
 
 
 @click.command(
@@ -56,23 +52,10 @@ def apply(
 ) -> int:
     """Show what would change, ask, change it, and read again."""
     with opened(view, request) as work:
-        found = load(saved) if saved else work.plan(request.stage, request.invocation("apply"))
+        found = planfile.load(saved) if saved else work.plan(request.stage, request.invocation("apply"))
         view.show(plan_text.render(found, diff_style, view.paint, view.verbosity > 0) + "\n")
         if plan_text.tally(found).ready and not yes:
             agree(work, plan_text.question(found), request.invocation("apply"), why=plan_text.footer(found))
         result = work.session.apply(found, max_failures=max_failures, stage=request.stage, yes=yes)
     text = recap.render(result, request.invocation("apply"), view.paint)
     return view.answer(result.exit_code, text, **json_doc.run(result, diff_style))
-
-
-def load(path: Path) -> Plan:
-    """A saved plan. Raises UsageError when there is none, ConfigError when it can't be read."""
-    from provisioner.model import planjson
-
-    try:
-        text = path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise UsageError(
-            f"can't read the saved plan {path}", why=str(error), remedy="make one with `provision plan --out FILE`"
-        ) from error
-    return planjson.loads(text, str(path))

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 
 import click
 
-from provisioner.cli.files import replace_private
+from provisioner.cli import planfile
 from provisioner.cli.opening import opened
 from provisioner.cli.options import Request, diff_option, example, output_options, request_options
 from provisioner.cli.view import View
-from provisioner.errors import EXIT_DONE, EXIT_FAILED, EXIT_PENDING, UsageError
+from provisioner.errors import EXIT_DONE, EXIT_FAILED, EXIT_PENDING
 from provisioner.report import hints, json_doc
 from provisioner.report import plan as plan_text
 from provisioner.report.diff import Style
@@ -46,7 +46,7 @@ def plan(
     with opened(view, request) as work:
         found = work.plan(request.stage, request.invocation("plan"))
     if out is not None:
-        save(found, out)
+        planfile.save(found, out)
     lines = [plan_text.footer(found)]
     lines += hints.waiting((host.host, change) for host in found.hosts for change in host.deferred)
     if plan_text.tally(found).ready:
@@ -61,15 +61,3 @@ def exit_code(found: Plan, detailed: bool) -> int:
     if any(host.blocked for host in found.hosts):
         return EXIT_FAILED
     return EXIT_PENDING if detailed and any(host.changes for host in found.hosts) else EXIT_DONE
-
-
-def save(found: Plan, path: Path) -> None:
-    """Write the plan atomically, readable by its owner only: it holds what the hosts' files will hold."""
-    from provisioner.model import planjson
-
-    try:
-        replace_private(path, planjson.dumps(found))
-    except OSError as error:
-        raise UsageError(
-            f"can't save the plan to {path}", why=error.strerror or str(error), remedy="name another --out FILE"
-        ) from error

@@ -29,12 +29,14 @@ class Difference:
 
 def flat(facts: Any, before: str = "") -> dict[str, str]:
     """Dotted name → value on one line. Arrays count as one value, except arrays of tables, which are numbered."""
+    if isinstance(facts, Mapping) and facts.keys() == {"unknown"}:
+        return {before: f"unknown: {shown(facts['unknown'])}"}
     if isinstance(facts, Mapping):
         parts: Iterable[tuple[str, Any]] = ((str(key), value) for key, value in facts.items())
     elif isinstance(facts, list | tuple) and any(isinstance(item, Mapping) for item in facts):
         parts = ((str(number), value) for number, value in enumerate(facts))
     else:
-        return {before: "-" if facts is None else shown(facts)}
+        return {before: "-" if facts is None else "none" if facts in ([], ()) else shown(facts, 100)}
     found: dict[str, str] = {}
     for key, value in parts:
         found |= flat(value, f"{before}.{key}" if before else key)

@@ -67,18 +67,18 @@ def plain(value: Any) -> Any:
     return str(value) if isinstance(value, Path) else value
 
 
-def shown(value: Any) -> str:
-    """A value on one line; a long one cut."""
+def shown(value: Any, width: int = 70) -> str:
+    """A value on one line; one longer than `width` characters cut."""
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, Mapping):
-        text = ", ".join(f"{key} = {shown(item)}" for key, item in value.items() if item not in (None, "", []))
+        text = ", ".join(f"{key} = {shown(item, width)}" for key, item in value.items() if item not in (None, "", []))
     elif isinstance(value, list | tuple):
-        text = f"[{', '.join(shown(item) for item in value)}]"
+        text = f"[{', '.join(shown(item, width) for item in value)}]"
     else:
         text = str(value)
     text = one_line(text)
-    return text if len(text) <= 70 else f"{text[:69]}…"
+    return text if len(text) <= width else f"{text[: width - 1]}…"
 
 
 def columns(rows: Iterable[tuple[str, ...]]) -> list[str]:

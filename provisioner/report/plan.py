@@ -236,9 +236,9 @@ def label(stage: str, task: str) -> str:
 
 
 def _said(subject: str, text: str) -> str:
-    if not text or text == subject:
-        return one_line(subject)
-    return one_line(text if not subject or subject in text else f"{subject}  {text}")
+    """Subject and summary, the subject left out where the summary names it."""
+    named = subject.split()[:1]
+    return one_line(text if text and named and named[0] in text else f"{subject}  {text}".strip())
 
 
 def _indented(text: str) -> list[str]:

@@ -42,3 +42,8 @@ def test_equal_hosts_are_shown_once() -> None:
     assert text.splitlines()[0] == "gpu[01-02]  2 hosts"
     assert "hostname" not in text
     assert facts_text.render({"gpu01": host("1", "gpu01")}).count("hostname") == 1
+
+
+def test_unknown_absent_and_empty_look_different() -> None:
+    facts = {"driver": {"unknown": "modinfo fails"}, "toolkit": None, "holds": []}
+    assert facts_text.flat(facts) == {"driver": "unknown: modinfo fails", "toolkit": "-", "holds": "none"}

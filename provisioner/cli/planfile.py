@@ -1,0 +1,31 @@
+"""Saved plans: what `plan --out` writes and `apply --plan` reads."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from provisioner.cli.files import replace_private
+from provisioner.errors import UsageError
+from provisioner.model import planjson
+from provisioner.model.plan import Plan
+
+
+def save(found: Plan, path: Path) -> None:
+    """Write the plan atomically, readable by its owner only: it holds what the hosts' files will hold."""
+    try:
+        replace_private(path, planjson.dumps(found))
+    except OSError as error:
+        raise UsageError(
+            f"can't save the plan to {path}", why=error.strerror or str(error), remedy="name another --out FILE"
+        ) from error
+
+
+def load(path: Path) -> Plan:
+    """A saved plan. Raises UsageError when there is none, ConfigError when it can't be read."""
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(
+            f"can't read the saved plan {path}", why=str(error), remedy="make one with `provision plan --out FILE`"
+        ) from error
+    return planjson.loads(text, str(path))
