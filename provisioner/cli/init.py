@@ -72,7 +72,7 @@ def init(
         found = discover(inventory, forks=forks, monitor=progress)
     if sys.stdout.isatty() and not view.as_json:
         view.say("to keep it: provision init … > inventories/prod.toml")
-    text = annotate(found)
+    text = annotate(found, settings)
     failed = any(host.error for host in found)
     hosts = {host.name: asdict(host) for host in found}
     return view.answer(EXIT_FAILED if failed else EXIT_DONE, text, text=text, hosts=hosts)

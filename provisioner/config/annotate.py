@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from provisioner.config.known import KINDS
 from provisioner.config.schema import WORD
 from provisioner.config.tomltext import toml_comment, toml_key, toml_string
+from provisioner.model.inventory import Connection
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +32,14 @@ class FoundHost:
 
 _EXAMPLES = {"driver": '"580.95.05"', "flavour": '"open"', "toolkit": '"1.18.0"'}
 
+_SETTINGS = {
+    "user": ("ops", "the user to log in as"),
+    "key": ("~/.ssh/id_ed25519", "else the keys that ssh finds"),
+    "known_hosts": ("known_hosts", "else ~/.ssh/known_hosts"),
+    "jump": ("ops@bastion:22", "how to get there"),
+    "host_keys": ("strict", 'unknown host keys are refused; "accept-new" takes them at the first contact'),
+}
+
 _TAIL = """
 # A group gives several hosts what the others don't have; of two groups the later one counts.
 # [groups.h100]
@@ -44,16 +53,17 @@ _TAIL = """
 #
 # Where packages come from:
 # [repositories.cuda]
-# uri = "https://developer.download.nvidia.com/compute/cuda/repos/{distribution}/x86_64"
+# uri = "https://developer.download.nvidia.com/compute/cuda/repos/{distribution}/{machine}"
 # suite = "/"
 # key_file = "keys/cuda.asc"
 # key_fingerprint = "…"
 """
 
 
-def annotate(hosts: Sequence[FoundHost]) -> str:
+def annotate(hosts: Sequence[FoundHost], used: Connection | None = None) -> str:
     """An inventory that `load_inventory` accepts. What most hosts have is written as what all shall have; a host
-    that has something else is marked, and its first plan will show the difference."""
+    that has something else is marked, and its first plan will show the difference. `used`: the settings by which
+    the hosts were reached, to be reached by again."""
     users = Counter(host.user for host in hosts if WORD.fits(host.user))
     user = users.most_common(1)[0][0] if users else None
     names = _names(hosts)
@@ -62,13 +72,9 @@ def annotate(hosts: Sequence[FoundHost]) -> str:
         'playbook = "gpu-node"',
         "",
         "[connection]",
-        f"user = {toml_string(user)}" if user else '# user = "ops"                # the user to log in as',
-        '# key = "~/.ssh/id_ed25519"     # else the keys that ssh finds',
-        '# jump = "ops@bastion:22"       # how to get there',
-        '# sudo_password = { secret = "sudo", from = "prompt" }   # where sudo asks for one',
-        '# host_keys = "strict"          # unknown host keys are refused; "accept-new" takes them at the first contact',
+        *_connection(user, used),
         "",
-        "[versions]                      # every host gets exactly these",
+        "[versions]                       # every host gets exactly these",
         *_versions(hosts),
         "",
         *_shared_cards(hosts),
@@ -79,6 +85,25 @@ def annotate(hosts: Sequence[FoundHost]) -> str:
     for host, name in zip(hosts, names, strict=True):
         lines += _host(host, name, user, _common(each.cards for each in hosts), hosts)
     return "\n".join(lines) + _TAIL
+
+
+def _connection(user: str | None, used: Connection | None) -> list[str]:
+    """The [connection] table's lines: what was used, and what else there is as comments."""
+    told = {
+        "user": user,
+        "key": used and used.key and str(used.key.absolute()),
+        "known_hosts": used and used.known_hosts and str(used.known_hosts.absolute()),
+        "jump": used and used.jump,
+        "host_keys": used and used.host_keys,
+    }
+    lines = []
+    for key, (example, meaning) in _SETTINGS.items():
+        value = told.get(key)
+        start = f"{key} = {toml_string(value)}" if value else f'# {key} = "{example}"'
+        lines.append(f"{start:<32} # {meaning}")
+    asks = bool(used and used.sudo_password)
+    password = 'sudo_password = { secret = "sudo", from = "prompt" }   # or "env:VAR", "file:PATH" with mode 0600'
+    return [*lines, password if asks else f"# {password}"]
 
 
 def _names(hosts: Sequence[FoundHost]) -> list[str]:
@@ -107,10 +132,13 @@ def _versions(hosts: Sequence[FoundHost]) -> list[str]:
         common = _common(getattr(host, key) for host in hosts)
         having = sum(getattr(host, key) == common for host in hosts)
         if common is not None and KINDS[f"versions.{key}"].fits(common):
-            lines.append(f"{key} = {toml_string(str(common))}   # found on {having} of {len(hosts)} hosts")
+            wanted, said = f"{key} = {toml_string(str(common))}", f"found on {having} of {len(hosts)} hosts"
         else:
-            found = f"; found: {toml_comment(str(common))}" if common else "; found on no host"
-            lines.append(f"# {key} = {example}{found}")
+            wanted, said = (
+                f"# {key} = {example}",
+                f"found: {toml_comment(str(common))}" if common else "found on no host",
+            )
+        lines.append(f"{wanted:<32} # {said}")
     return lines
 
 

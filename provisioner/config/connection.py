@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from dataclasses import fields
 from typing import Any
 
 from provisioner.config.document import Document
@@ -69,6 +70,16 @@ def connection(name: str, settings: Mapping[str, Value]) -> Connection:
     values.setdefault("address", name)
     values["jump"] = values.get("jump") or None
     return Connection(**values)
+
+
+def origins(reached: Connection, settings: Mapping[str, Value]) -> dict[str, Value]:
+    """connection.KEY → value and origin of everything that holds for a host, defaults included; for people."""
+    values = {field.name: getattr(reached, field.name) for field in fields(reached)}
+    return {
+        f"connection.{key}": settings.get(key) or Value(value, Level.PLAYBOOK, "built-in default")
+        for key, value in values.items()
+        if value is not None
+    }
 
 
 def check_jumps(doc: Document, hosts: Mapping[str, Host], places: Mapping[str, KeyPath]) -> None:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from provisioner.config.connection import ADDRESS, SETTINGS, check_jumps, connection, fill, read_settings
+from provisioner.config.connection import ADDRESS, SETTINGS, check_jumps, connection, fill, origins, read_settings
 from provisioner.config.document import Document, dotted, read_document, suggestion
 from provisioner.config.known import DEFAULTS, TABLES
 from provisioner.config.overrides import read_sets
@@ -228,13 +228,13 @@ def _host(member: Member, weakest: Mapping[str, Value], top: _Level, groups: Map
     if "address" in settings:
         written = settings["address"]
         settings["address"] = replace(written, value=fill(written.value, member))
-    origins = {f"connection.{key}": value for key, value in settings.items()}
+    reached = connection(member.name, settings)
     return Host(
         name=member.name,
-        connection=connection(member.name, settings),
+        connection=reached,
         groups=tuple(mine),
         node=fill(own.node, member) if own.node else None,
-        vars={**found, **origins},
+        vars={**found, **origins(reached, settings)},
     )
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from provisioner.config.schema import ABSOLUTE, BOOLEAN, COUNT, SECONDS, WORDS, Kind, choice
+from provisioner.config.when import FACTS
 from provisioner.model.inventory import Level, Value
 
 
@@ -56,8 +57,8 @@ TABLES: Mapping[str, Mapping[str, Known]] = {
 }
 """Table → key → what it may hold. The variable's name is TABLE.KEY."""
 
-RESERVED = frozenset({*TABLES, "repositories", "host", "connection", "cluster"})
-"""First parts of names that the site's own variables can't have."""
+RESERVED = frozenset({*TABLES, *FACTS, "repositories", "host", "connection", "cluster"})
+"""First parts of names that the site's own variables can't have; facts have theirs in conditions."""
 
 KINDS: Mapping[str, Kind] = {
     f"{table}.{key}": known.kind for table, keys in TABLES.items() for key, known in keys.items()

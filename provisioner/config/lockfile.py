@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from provisioner.config.document import Document, dotted, read_document
+from provisioner.config.known import KINDS
 from provisioner.config.positions import KeyPath
 from provisioner.config.schema import STRING, TABLES, WORD, WORDS, Kind, check_table, choice
 from provisioner.config.tomltext import toml_array, toml_string
@@ -22,7 +23,7 @@ HEADER = """\
 _TEXTS: Mapping[str, Kind] = {
     "distribution": WORD,
     "arch": WORD,
-    "source": choice("nvidia", "debian", "ubuntu"),
+    "source": KINDS["driver.source"],
     "driver": STRING,
     "flavour": STRING,
     "toolkit": STRING,

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from provisioner.config.annotate import FoundHost, annotate
 from provisioner.config.inventory import load_inventory
-from provisioner.model.inventory import Inventory
+from provisioner.model.inventory import Connection, Inventory, Secret
 
 
 def load(folder: Path, *hosts: FoundHost) -> Inventory:
@@ -47,7 +47,20 @@ def test_what_most_have_is_wanted_of_all_and_the_others_are_marked(tmp_path: Pat
 def test_on_new_hosts_the_versions_are_left_to_a_person(tmp_path: Path) -> None:
     inventory = load(tmp_path, FoundHost("gpu1", cards=0))
     assert inventory.host("gpu1").var("versions.driver") is None
-    assert '# driver = "580.95.05"; found on no host' in annotate([FoundHost("gpu1")])
+    assert '# driver = "580.95.05"           # found on no host' in annotate([FoundHost("gpu1")])
+
+
+def test_the_way_to_the_hosts_is_kept(tmp_path: Path) -> None:
+    used = Connection(
+        "", key=Path("/keys/id"), jump="ops@bastion", host_keys="accept-new", sudo_password=Secret("sudo", "hunter22")
+    )
+    text = annotate([FoundHost("gpu1", user="o'ps")], used)
+    (tmp_path / "new.toml").write_text(text)
+    reached = load_inventory(tmp_path / "new.toml", resolve=False).hosts[0].connection
+    assert (reached.user, reached.key, reached.jump) == ("o'ps", Path("/keys/id"), "ops@bastion")
+    assert reached.host_keys == "accept-new"
+    assert reached.sudo_password == Secret("sudo", "")
+    assert "hunter22" not in text
 
 
 def test_every_comment_that_proposes_something_is_right(tmp_path: Path) -> None:
@@ -57,7 +70,6 @@ def test_every_comment_that_proposes_something_is_right(tmp_path: Path) -> None:
     (tmp_path / "keys").mkdir()
     (tmp_path / "keys" / "cuda.asc").write_text("-----BEGIN PGP PUBLIC KEY BLOCK-----\n")
     opened = "\n".join(lines).replace("# [", "[").replace("gpu[01-04]", "gpu1").replace('"…"', f'"{"A" * 40}"')
-    opened = opened.replace("; found on no host", "")
     path = tmp_path / "new.toml"
     path.write_text(opened)
     inventory = load_inventory(path, resolve=False)

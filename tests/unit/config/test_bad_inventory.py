@@ -71,6 +71,7 @@ CASES = {
         "3:1: versions.driver can't be set",
         "[versions]",
     ),
+    "name of a fact": ('[hosts.a]\n[vars]\narch = "x"\n', "3:1: arch can't be set in vars", "another name"),
     "odd variable": ("[hosts.a]\n[vars]\nmy-name = 1\n", "3:1: a variable can't be named 'my-name'", "letters, digits"),
     "no suite": ('[hosts.a]\n[repositories.r]\nuri = "x"\n', "2:15: the repository 'r' has no suite", "add suite"),
     "key twice over": (REPOSITORY + 'key = "k"\nkey_file = "f"\n', "6:1: the repository 'r' has both", "keep one"),

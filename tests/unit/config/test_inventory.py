@@ -74,6 +74,12 @@ def test_the_stronger_level_replaces_and_says_where(inventory: Inventory) -> Non
     assert origin(inventory.host("gpu05"), "containerd.mode") == ("default", Level.PLAYBOOK, "built-in default")
     assert origin(inventory.host("gpu05"), "connection.user")[0] == "odd"
     assert inventory.host("gpu05").connection.user == "odd"
+    assert origin(inventory.host("gpu02"), "connection.address") == (
+        "10.0.0.2",
+        Level.HOST,
+        'prod.toml:14 [hosts."gpu[01-04]"]',
+    )
+    assert origin(inventory.host("gpu05"), "connection.port") == (22, Level.PLAYBOOK, "built-in default")
 
 
 def test_a_playbooks_variables_are_weaker_than_the_inventorys_and_stronger_than_defaults(inventory: Inventory) -> None:
