@@ -14,8 +14,10 @@ bounded() {
     rm -f "$_b.rc"
     ( setsid "$@" </dev/null >"$_b.out" 2>"$_b.err" & _pid=$!; printf '%s' "$_pid" >"$_b.pid"
       wait "$_pid"; printf '%s' "$?" >"$_b.tmp"; mv "$_b.tmp" "$_b.rc" ) >/dev/null 2>&1 &
-    _tenths=$((_limit * 10))
+    _tenths=$((_limit * 10)) _quick=10
     while [ ! -e "$_b.rc" ]; do
+        # Most commands end within a few milliseconds: look often at first.
+        if [ "$_quick" -gt 0 ]; then _quick=$((_quick - 1)); sleep 0.01; continue; fi
         [ "$_tenths" -le 0 ] && break
         _tenths=$((_tenths - 1)); sleep 0.1
     done
