@@ -14,7 +14,7 @@ import logging
 import socket
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -31,6 +31,8 @@ KEEPALIVE = 30
 DEAD_AFTER_MS = 120_000
 """A peer that has acknowledged nothing for so long is gone."""
 _KEX_FIRST = ("mlkem768x25519-sha256", "curve25519-sha256@libssh.org", "curve25519-sha256", "ecdh-sha2-nistp256")
+_CIPHERS_FIRST = ("aes128-gcm@openssh.com", "aes256-gcm@openssh.com")
+"""With these there is no message code to compare in Python, a fifth of the transport's time."""
 _DEFAULT_KEYS = ("~/.ssh/id_ed25519", "~/.ssh/id_ecdsa", "~/.ssh/id_rsa")
 
 
@@ -218,8 +220,8 @@ class Client(paramiko.SSHClient):
 
     def _start(self, transport: _Transport, timeout: float) -> None:
         options = transport.get_security_options()
-        first = [each for each in _KEX_FIRST if each in options.kex]
-        options.kex = tuple(first + [each for each in options.kex if each not in first])
+        options.kex = _preferring(_KEX_FIRST, options.kex)
+        options.ciphers = _preferring(_CIPHERS_FIRST, options.ciphers)
         transport.host_algorithms = self.host_keys.algorithms()
         transport.banner_timeout = transport.handshake_timeout = transport.auth_timeout = timeout
         transport.start_client(timeout=timeout)
@@ -250,6 +252,11 @@ class Client(paramiko.SSHClient):
         if self._wire is not None:
             self._wire.close()
         super().close()
+
+
+def _preferring(first: Sequence[str], possible: Sequence[str]) -> tuple[str, ...]:
+    """All that is possible, some of it first."""
+    return tuple(sorted(possible, key=lambda each: first.index(each) if each in first else len(first)))
 
 
 def _verify(authority: bytes, signed: bytes, signature: bytes) -> bool:

@@ -20,9 +20,11 @@ from provisioner.transport.client import Client, Credentials
 from provisioner.transport.hostkeycheck import host_key_check
 
 
-@functools.cache
 def _config() -> Any:
-    # No files: what a run does must not depend on the ~/.ssh/config or fabric.yml of whoever starts it.
+    """A configuration for one connection: fabric writes into it, so no two may share one.
+
+    It reads no files: what a run does must not depend on the ~/.ssh/config or fabric.yml of whoever starts it.
+    """
     return fabric.Config(lazy=True, ssh_config=paramiko.SSHConfig())
 
 

@@ -133,11 +133,12 @@ def test_a_script_that_prints_nothing_needs_no_care(executor: Executor, server: 
 
 
 def test_many_at_once(server: Server, open_executor: Open) -> None:
-    executors = [open_executor(server.connection("plain")) for _ in range(12)]
-    with server.watch() as traffic, ThreadPoolExecutor(12) as pool:
-        results = list(pool.map(lambda nth: executors[nth].run(f"echo {nth}", timeout=60).stdout, range(12)))
-    assert results == [b"%d\n" % nth for nth in range(12)]
-    assert (traffic.logins, traffic.execs) == (12, 12)
+    count = 40
+    executors = [open_executor(server.connection("plain")) for _ in range(count)]
+    with server.watch() as traffic, ThreadPoolExecutor(count) as pool:
+        results = list(pool.map(lambda nth: executors[nth].run(f"echo {nth}", timeout=60).stdout, range(count)))
+    assert results == [b"%d\n" % nth for nth in range(count)]
+    assert (traffic.logins, traffic.execs) == (count, count)
 
 
 def wait_for(condition: Callable[[], bool], seconds: float = 10.0) -> bool:
