@@ -24,12 +24,11 @@ def hosts_table(inventory: Inventory, paint: Paint = PLAIN) -> str:
 
 
 def host_values(host: Host, paint: Paint = PLAIN) -> str:
-    """One host: its connection, then each variable with its value, level and place."""
-    rows = [(name, shown(value), "", "") for name, value in plain(host.connection).items() if value is not None]
-    rows += [
+    """One host: each variable, `connection.*` among them, with its value, level and place."""
+    rows = [
         (name, shown(plain(value.value)), value.level.value, value.where) for name, value in sorted(host.vars.items())
     ]
-    head = f"{host.name}  {counted(len(host.vars), 'variable')}"
+    head = f"{host.name}  {counted(len(host.vars), 'value')}"
     return "\n".join([paint("bold", one_line(head)), *(f"  {line}" for line in columns(rows))]) + "\n"
 
 

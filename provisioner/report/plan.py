@@ -195,7 +195,8 @@ def change_lines(
 ) -> list[str]:
     """One change: its line, where it waits why (`waits`: on which host why), its notes and its diff."""
     symbol = "…" if change.deferred else change.kind.value
-    text = f"{label(change.stage, change.task):<{_LABEL}} {_said(change.subject, change.summary)}"
+    said, *more = _parts(_said(change.subject, change.summary))
+    text = f"{label(change.stage, change.task):<{_LABEL}} {said}"
     marks = _deferrals(waits or [("", change.deferred)]) if change.deferred else []
     if not marks and (change.disrupts or change.disruption):
         marks = [f"! {one_line(change.disrupts) or change.disruption.name.lower()}"]
@@ -204,6 +205,7 @@ def change_lines(
         lines[0] += " " * max(2, _MARK_COLUMN - 4 - len(text)) + paint("magenta", marks[0])
     else:
         lines += [f"      {paint('magenta', mark)}" for mark in marks]
+    lines += [f"      {part}" for part in more]
     if verbose:
         done = ", ".join(type(action).__name__ for action in change.actions)
         lines.append(paint("dim", f"      {one_line(change.id)}  ({done or 'no actions'})"))
@@ -239,6 +241,11 @@ def _said(subject: str, text: str) -> str:
     """Subject and summary, the subject left out where the summary names it."""
     named = subject.split()[:1]
     return one_line(text if text and named and named[0] in text else f"{subject}  {text}".strip())
+
+
+def _parts(said: str) -> list[str]:
+    """A text that is too long for one line, taken apart at its semicolons."""
+    return said.split("; ") if len(said) > _WIDE else [said]
 
 
 def _indented(text: str) -> list[str]:

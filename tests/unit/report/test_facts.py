@@ -45,5 +45,5 @@ def test_equal_hosts_are_shown_once() -> None:
 
 
 def test_unknown_absent_and_empty_look_different() -> None:
-    facts = {"driver": {"unknown": "modinfo fails"}, "toolkit": None, "holds": []}
+    facts: dict[str, Any] = {"driver": {"unknown": "modinfo fails"}, "toolkit": None, "holds": []}
     assert facts_text.flat(facts) == {"driver": "unknown: modinfo fails", "toolkit": "-", "holds": "none"}

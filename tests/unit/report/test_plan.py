@@ -135,3 +135,15 @@ def test_announced_changes_are_marked() -> None:
 def test_verbose_shows_id_and_actions() -> None:
     text = "\n".join(plan_text.change_lines(samples.RUNTIME, "none", Paint(), verbose=True))
     assert "containerd/containerd:/etc/containerd/config.toml  (Guarded)" in text
+
+
+def test_a_long_summary_is_taken_apart() -> None:
+    summary = (
+        "added the handler nvidia with the settings of runc; SystemdCgroup as runc has it; the default is nvidia now"
+    )
+    change = Change("/etc/containerd/config.toml", summary, Kind.UPDATE, (), task="containerd", stage="containerd")
+    assert plan_text.change_lines(change, "none", Paint()) == [
+        "  ~ containerd         /etc/containerd/config.toml  added the handler nvidia with the settings of runc",
+        "      SystemdCgroup as runc has it",
+        "      the default is nvidia now",
+    ]
