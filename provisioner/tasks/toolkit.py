@@ -17,8 +17,8 @@ from provisioner.tasks.task import Task, task
 class Toolkit(Task):
     """nvidia-container-toolkit and its three companion packages at one locked version, held.
 
-    [[stages.tasks]]
-    task = "toolkit"
+        [[stages.tasks]]
+        task = "toolkit"
     """
 
     def probes(self, ctx: Context) -> Iterable[Probe[Any]]:
