@@ -59,9 +59,12 @@ def read_settings(
 
 
 def fill(text: str, member: Member) -> str:
-    """`{name}`, `{digits}` ("07") and `{number}` ("7") of an address or node name, for one host of a range."""
-    filled = text.replace("{name}", member.name).replace("{digits}", member.digits)
-    return filled.replace("{number}", str(int(member.digits)) if member.digits else "")
+    """`{name}`, `{digits}` ("07") and `{number}` ("7") of an address or node name, for one host; the
+    latter two stay where the host isn't one of a range."""
+    filled = text.replace("{name}", member.name)
+    if member.digits:
+        filled = filled.replace("{digits}", member.digits).replace("{number}", str(int(member.digits)))
+    return filled
 
 
 def connection(name: str, settings: Mapping[str, Value]) -> Connection:

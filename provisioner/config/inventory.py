@@ -159,19 +159,25 @@ def _read_hosts(doc: Document, secrets: SecretNames) -> list[_Level]:
             ("hosts",), "the inventory has no hosts", remedy='add [hosts.NAME], or [hosts."gpu[01-16]"] for many'
         )
     for each in declared:
-        _check_distinct(doc, each)
+        _check_filled(doc, each)
     return declared
 
 
-def _check_distinct(doc: Document, each: _Level) -> None:
-    """Hosts of one range must not all be reached at one address, nor share a node."""
-    if len(each.members) < 2:
-        return
+def _check_filled(doc: Document, each: _Level) -> None:
+    """Hosts of one range must not all be reached at one address, nor share a node; nothing is left to fill in."""
     address = each.settings.get("address")
-    for what, text, place in (("address", address.value if address else None, "address"), ("node", each.node, "node")):
-        if text and len({fill(text, member) for member in each.members}) < len(each.members):
+    for what, text in (("address", address.value if address else None), ("node", each.node)):
+        filled = {fill(text, member) for member in each.members} if text else set()
+        left = next((name for name in filled if "{" in name or "}" in name), None)
+        if left:
             raise doc.problem(
-                (*each.at, place),
+                (*each.at, what),
+                f"the {what} {left!r} has something left to fill in",
+                remedy="there is {name}, and in a range {digits} and {number}",
+            )
+        if filled and len(filled) < len(each.members):
+            raise doc.problem(
+                (*each.at, what),
                 f"{len(each.members)} hosts have the same {what} {text!r}",
                 remedy="use {name}, {digits} or {number} in it, or declare the hosts one by one",
             )

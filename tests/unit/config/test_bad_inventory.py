@@ -37,6 +37,8 @@ CASES = {
     "empty range": ('[hosts."g[3-1]"]\n', "1:8: 'g[3-1]' doesn't name hosts", "3 is above 1"),
     "empty brackets": ('[hosts."g[]"]\n', "1:8: 'g[]' doesn't name hosts", "is empty"),
     "same address": ('[hosts."g[1-2]"]\naddress = "x"\n', "2:1: 2 hosts have the same address 'x'", "{number}"),
+    "nothing to fill in": ('[hosts.a]\naddress = "x{number}"\n', "2:1: the address 'x{number}' has", "in a range"),
+    "unknown blank": ('[hosts."g[1-2]"]\nnode = "{nmae}"\n', "2:1: the node '{nmae}' has", "{name}"),
     "same node": ('[hosts."g[1-2]"]\nnode = "x"\n', "2:1: 2 hosts have the same node 'x'", "{name}"),
     "no hosts": ("[gpu]\ncards = 1\n", "the inventory has no hosts", "add [hosts.NAME]"),
     "dangerous name": ('[hosts."a$(id)"]\n', "1:8: a host can't be named 'a$(id)'", "letters"),
