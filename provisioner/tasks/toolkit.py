@@ -17,6 +17,8 @@ from provisioner.tasks.task import Task, task
 class Toolkit(Task):
     """nvidia-container-toolkit and its three companion packages at one locked version, held.
 
+    Version and packages come from the lock (`versions.toolkit`, `provision lock`).
+
         [[stages.tasks]]
         task = "toolkit"
     """
