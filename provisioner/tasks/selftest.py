@@ -140,7 +140,7 @@ class SelfTestTask(Task):
             reason = f"driver {loaded} is loaded and {there.version} is on disk"
             return reason, ctx.command("upgrade-driver", *limit)
         held = [card for card in facts.get(PciProbe()) or () if card.is_card and card.driver not in ("", "nvidia")]
-        if loaded is None and held:
+        if loaded is None and held and not ctx.options.reboot:
             return f"{held[0].driver} holds {held[0].address}: reboot pending", ctx.command("apply", *limit, "--reboot")
         return None
 

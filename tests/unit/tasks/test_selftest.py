@@ -20,7 +20,7 @@ from provisioner.facts.selftest import SelfTest, SelfTestProbe
 from provisioner.model.action import Link, Run, WriteFile
 from provisioner.model.change import Change, Disruption, Note
 from provisioner.model.fact import Output, Probe
-from provisioner.tasks.context import Context
+from provisioner.tasks.context import Context, Options
 from provisioner.tasks.proof import assert_settles, changes, context_of, facts_of, findings
 from provisioner.tasks.selftest import REPORT_UNIT, TEST_UNIT, SelfTestTask
 
@@ -146,6 +146,10 @@ def test_card_held_by_nouveau_waits_for_the_reboot() -> None:
     (change,) = changes(TASK, host(SelfTest(), loaded=None, cards=cards), CTX)
     assert change.deferred is not None
     assert "reboot pending" in change.deferred.reason
+    (change,) = changes(
+        TASK, host(SelfTest(), loaded=None, cards=cards), dataclasses.replace(CTX, options=Options(reboot=True))
+    )
+    assert (change.provisional, change.deferred) == (True, None)
 
 
 def test_driver_that_an_earlier_stage_loads_is_only_announced() -> None:
