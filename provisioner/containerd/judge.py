@@ -139,6 +139,18 @@ def _nvidia_problems(cri: Cri) -> Iterator[Problem]:
         )
 
 
+def needed_plugins(containerd: str) -> tuple[tuple[str, str], ...]:
+    """(type, id) of the plugins that make up the CRI plugin in this version. Raises ValueError for no version."""
+    try:
+        release = parse_release(containerd)
+    except Refused as refused:
+        raise ValueError(refused.refusal.reason) from None
+    needed = (("io.containerd.grpc.v1", "cri"),)
+    if release.major >= 2:
+        return (("io.containerd.cri.v1", "runtime"), ("io.containerd.cri.v1", "images"), *needed)
+    return needed
+
+
 def plugins_ok(listing: str, containerd: str) -> tuple[Problem, ...]:
     """What `ctr plugins ls` says is wrong with the CRI plugin after a restart.
 

@@ -116,7 +116,7 @@ def _not_plain(text: str, path: str) -> Refusal | None:
 
 
 def generated_problems(generated: bytes, *, mode: Mode) -> tuple[Problem, ...]:
-    """What is missing in the file that k3s or RKE2 generated at its last start: the handler, or its being the default."""
+    """What the file that k3s or RKE2 generated at its last start lacks: the handler, or nvidia as the default."""
     try:
         meaning = Document.parse(generated, "the generated file").meaning
         version = meaning.get("version")
