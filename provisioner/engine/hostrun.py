@@ -23,6 +23,11 @@ from provisioner.transport.executor import Executor
 NEW_SINCE = "wasn't in the plan that was shown"
 
 
+def said(change: Change) -> str:
+    """One line that names what a change changes."""
+    return change.summary if change.subject in change.summary else f"{change.subject}: {change.summary}"
+
+
 def digest(change: Change) -> str:
     """SHA-256 of what a change does; two plans agree on a change when id and digest agree."""
     return hashlib.sha256(repr((change.actions, change.disruption)).encode("utf-8", "surrogateescape")).hexdigest()
@@ -123,7 +128,7 @@ class HostRun:
             return False
         self.tell("stage-started", f"{len(changes)} changes", stage=stage)
         for change in changes:
-            self.tell("change-started", change.summary, stage=stage, change=change.id)
+            self.tell("change-started", said(change), stage=stage, change=change.id)
         done = run_stage(
             self.executor, changes, run=self.run, who=self.who, generation=generation(self.facts), secrets=self.secrets
         )
@@ -132,7 +137,7 @@ class HostRun:
             kind: EventKind = "change-done" if outcome.ok else "change-failed"
             self.tell(
                 kind,
-                outcome.change.summary if outcome.ok else outcome.output[-2000:],
+                said(outcome.change) if outcome.ok else outcome.output[-2000:],
                 stage=stage,
                 change=outcome.change.id,
                 seconds=outcome.seconds,
