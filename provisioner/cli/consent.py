@@ -10,16 +10,16 @@ from provisioner.report import hints
 from provisioner.report.hints import Invocation
 
 
-def agree(work: Work, question: str, call: Invocation, tail: tuple[str, ...] = (), why: str = "") -> None:
+def agree(work: Work, question: str, call: Invocation, why: str = "") -> None:
     """Ask; raise ProvisionError where the answer is no or there is no terminal, Interrupted for Ctrl-C.
 
-    `tail` are words that end the command which would need no answer; `why` says what it would have done.
+    `why` says what a yes would have done.
     """
     if not (sys.stdin.isatty() and sys.stderr.isatty()):
         raise ProvisionError(
             "nothing was changed: there is no terminal to ask on, and --yes wasn't given",
             why=why,
-            remedy=f"if it is what you want: {hints.without_terminal(call, tail)}",
+            remedy=f"if it is what you want: {hints.without_terminal(call)}",
         )
     try:
         agreed = work.ask(question)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import click
 
 from provisioner.cli.consent import agree
@@ -34,12 +36,13 @@ def execute(view: View, request: Request, yes: bool) -> int:
     if not request.words:
         raise UsageError("no command was given", remedy="provision exec INVENTORY -- COMMAND")
     command = request.words[0] if len(request.words) == 1 else words(request.words)
+    call = replace(request.invocation("exec"), command=request.words)
     with opened(view, request, hosts=request.limit) as work:
         hosts = [host.name for host in work.session.hosts]
         if not yes:
             view.show(f"{one_line(command)}\n  on {one_line(compress(hosts))}\n\n")
             question = f"Run this as root on {counted(len(hosts), 'host')}?"
-            agree(work, question, request.invocation("exec"), ("--", *request.words))
+            agree(work, question, call)
         result = work.session.exec(command)
-    text = recap.outputs(result) + recap.render(result, request.invocation("exec"), view.paint)
+    text = recap.outputs(result) + recap.render(result, call, view.paint)
     return view.answer(result.exit_code, text, ran=command, **json_doc.run(result))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from provisioner.quoting import words
@@ -26,15 +26,18 @@ FAILED_AT_LAST = "failed@last"
 
 @dataclass(frozen=True, slots=True)
 class Invocation:
-    """What the user typed, as far as a follow-up repeats it: `options` are words such as ("--set", "a=b")."""
+    """What the user typed, as far as a follow-up repeats it: `options` are words such as ("--set", "a=b"), `command`
+    what stands behind `--`."""
 
     verb: str
     inventory: str
     options: tuple[str, ...] = ()
+    command: tuple[str, ...] = ()
 
     def again(self, *more: str, verb: str = "") -> str:
         """The same selection with another verb or more options."""
-        return words(("provision", *(verb or self.verb).split(), self.inventory, *self.options, *more))
+        tail = ("--", *self.command) if self.command else ()
+        return words(("provision", *(verb or self.verb).split(), self.inventory, *self.options, *more, *tail))
 
 
 def for_the_failed(call: Invocation) -> str:
@@ -48,9 +51,9 @@ def to_apply(call: Invocation, saved: str = "") -> str:
     return call.again(*(("--plan", saved) if saved else ()), verb="apply")
 
 
-def without_terminal(call: Invocation, tail: tuple[str, ...] = ()) -> str:
-    """The command that needs no answer; `tail` are words that must stand last."""
-    return call.again("--yes", *tail)
+def without_terminal(call: Invocation) -> str:
+    """The command that needs no answer."""
+    return call.again("--yes")
 
 
 def waiting(changes: Iterable[tuple[str, Change]]) -> list[str]:
@@ -104,4 +107,4 @@ def _without_limit(call: Invocation) -> Invocation:
             next(words_left, None)
         else:
             kept.append(word)
-    return Invocation(call.verb, call.inventory, tuple(kept))
+    return replace(call, options=tuple(kept))

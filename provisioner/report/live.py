@@ -21,7 +21,7 @@ from rich.text import Text
 from provisioner.model.event import Event
 from provisioner.report.names import counted, duration
 from provisioner.report.printable import one_line
-from provisioner.report.progress import ALWAYS, line
+from provisioner.report.progress import ALWAYS, happening, line
 
 _ENDED = {"host-done": "done", "host-failed": "failed"}
 _BEGINS = frozenset({"host-connecting", "host-observing", "stage-started", "change-started", "host-rebooting"})
@@ -57,7 +57,7 @@ class View:
             row.ended = "done"
         if event.kind == "change-done":
             row.changed += 1
-        row.text = line(Event(event.kind, event.at, "", event.stage, event.change, event.text))
+        row.text = " ".join(part for part in (one_line(event.stage), happening(event)) if part)
 
     def lines(self, height: int, now: float) -> list[tuple[str, str]]:
         """(text, style) of at most `height` lines: a count, the hosts at work by longest first, what is left out."""

@@ -14,7 +14,9 @@ from provisioner.report.printable import one_line
 ALWAYS = frozenset({"change-failed", "host-failed", "warning", "run-stopping"})
 """Events that `-q` doesn't silence."""
 
-DETAIL = frozenset({"host-connecting", "host-observing", "host-observed", "host-planned", "host-done", "run-done"})
+DETAIL = frozenset(
+    {"host-connecting", "host-observing", "host-observed", "host-planned", "stage-done", "host-done", "run-done"}
+)
 """Events that only `-v` shows."""
 
 _WORDS = {"change-started": "…", "change-done": "done:", "change-failed": "failed:"}
@@ -67,11 +69,16 @@ class Lines:
         self._paint = paint
         self._verbosity = verbosity
         self._printing = threading.RLock()
+        self._failed: set[str] = set()
 
     def __call__(self, event: Event) -> None:
         """Print the event if the verbosity asks for it."""
-        if wanted(event, self._verbosity):
-            with self._printing:
+        if not wanted(event, self._verbosity):
+            return
+        with self._printing:
+            if event.kind == "change-failed":
+                self._failed.add(event.host)
+            if event.kind != "host-failed" or event.host not in self._failed:  # that would say the same again
                 print(line(event, self._paint), file=self._stream, flush=True)
 
     def paused(self) -> AbstractContextManager[None]:
@@ -101,16 +108,19 @@ def wanted(event: Event, verbosity: int) -> bool:
 
 
 def line(event: Event, paint: Paint = PLAIN) -> str:
-    """One event as one line, the host first. A failure's text may be a whole output: its last line is shown here,
-    more of it in the recap."""
-    where = " ".join(part for part in (event.host, event.stage) if part)
+    """One event as one line, the host first."""
+    said = happening(event)
+    where = " ".join(part for part in (event.host, event.stage) if part) or "run"
+    shown = said if event.host and said.startswith(f"{event.host}: ") else one_line(f"{where}: {said}")
+    return paint(_STYLE[event.kind], shown) if event.kind in _STYLE else shown
+
+
+def happening(event: Event) -> str:
+    """What happened, without where. A failure's text may be a whole output: its last line is shown here, more of it
+    in the recap."""
     text = event.text.strip() or _PLAIN.get(event.kind, event.kind.replace("-", " "))
     if event.kind == "change-failed":
         text = f"{event.change}: {text.splitlines()[-1]}"
     elif event.kind == "host-failed":
         text = text.splitlines()[0]
-    if event.kind in _WORDS:
-        text = f"{_WORDS[event.kind]} {text}"
-    said_already = event.host and text.startswith(f"{event.host}: ")
-    shown = one_line(f"{where}: {text}" if where and not said_already else text)
-    return paint(_STYLE[event.kind], shown) if event.kind in _STYLE else shown
+    return one_line(f"{_WORDS[event.kind]} {text}" if event.kind in _WORDS else text)

@@ -155,5 +155,11 @@ def test_words_of_a_command_stay_words(site: Site, provision: Provision, typed: 
     assert json.loads(said.out)["ran"] == ran
 
 
+def test_exec_again_repeats_the_command(site: Site, provision: Provision) -> None:
+    site.result = samples.result(samples.broken(1, ""), exit_code=1)
+    said = provision("exec", "prod.toml", "--yes", "--", "echo", "a b")
+    assert said.out.endswith("alone: provision exec prod.toml --limit failed@last -- echo 'a b'\n")
+
+
 def test_exec_without_a_command(site: Site, provision: Provision) -> None:
     assert provision("exec", "prod.toml").code == 64
