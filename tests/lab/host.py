@@ -136,7 +136,7 @@ class LabHost:
             state = asked.stdout.strip().replace("\n", " ")
             if state.split(" ")[0] in ("running", "degraded") and state.endswith("active active"):
                 return
-            time.sleep(0.2)
+            time.sleep(0.4)
         raise LabError(f"{self.name} did not boot within {seconds:.0f} s: {state!r}\n{self._boot_log()}")
 
     # --- looking and reaching inside -----------------------------------------------------------------
