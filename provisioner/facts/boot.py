@@ -66,6 +66,10 @@ for f in /boot/grub/grubenv /boot/grub2/grubenv; do
     case $entry in *saved*) entry=$saved ;; esac
     entry=${once:-$entry}
 done
+case $entry in
+'' | 0 | '"0"' | *saved*) ;;
+*) why="it is the newest in /boot, as GRUB's entry $entry names no kernel" ;;
+esac
 for r in $list; do
     case $entry in *"$r"*) n=$r why="GRUB's entry names it" ;; esac
 done

@@ -29,8 +29,9 @@ def modules(facts: Facts, wanted: Wanted) -> Verdict:
 
 
 def has_module(kernel: Kernel, wanted: Wanted) -> bool:
-    """Is the wanted driver's module on disk for that kernel?"""
-    return bool(kernel.driver) and kernel.driver == (wanted.driver or kernel.driver)
+    """Is the wanted driver's module, of the wanted flavour, on disk for that kernel?"""
+    version = bool(kernel.driver) and kernel.driver == (wanted.driver or kernel.driver)
+    return version and kernel.flavour in ("", wanted.flavour)
 
 
 def lacks_prebuilt(kernel: Kernel, which: str, kernels: Kernels, wanted: Wanted) -> Refusal:

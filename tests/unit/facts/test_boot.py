@@ -64,6 +64,12 @@ def test_a_dangling_build_link_is_no_headers(tmp_path: Path) -> None:
             "6.1.0-21-amd64",
             "it is the newest in /boot",
         ),
+        (
+            "GRUB_DEFAULT='1>2'",
+            "",
+            "6.1.0-21-amd64",
+            "it is the newest in /boot, as GRUB's entry '1>2' names no kernel",
+        ),
         ("GRUB_DEFAULT=0", "next_entry=x>gnulinux-6.1.0-18-amd64\n", "6.1.0-18-amd64", "GRUB's entry names it"),
     ],
 )

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
-from provisioner.facts.gpu import DeviceFile, DeviceFilesProbe, DriverProcProbe, PciProbe
+from provisioner.facts.gpu import DeviceFile, DeviceFilesProbe, DriverProcProbe, PciDevice, PciProbe
 from provisioner.model.fact import Absent, Known, Output, Unknown
+from tests.unit.facts.shell import ask, put
 
 PCI = b"""\
 0000:41:00.0 0x2331 0x030200 nvidia 8 16 physical de103123 0x0000000080000000-0x0000000080ffffff 0x0-0x0
@@ -24,6 +27,64 @@ def test_cards_switches_and_virtual_functions() -> None:
     assert (second.driver, second.width, second.answers, second.bars) == ("", 0, False, ((0, 0),))
     assert switch.answers is None
     assert first.text == "0000:41:00.0 [10de:2331]"
+
+
+def device(address: str, **files: str) -> dict[str, str | bytes]:
+    folder = f"/sys/bus/pci/devices/{address}"
+    return {f"{folder}/{name}": f"{value}\n" if not value.startswith("-> ") else value for name, value in files.items()}
+
+
+def test_the_bus_of_a_host(tmp_path: Path) -> None:
+    put(
+        tmp_path,
+        {
+            **device("0000:00:02.0", vendor="0x8086", device="0x1234", **{"class": "0x030000"}),
+            **device("0000:41:00.1", vendor="0x10de", device="0x10f7", **{"class": "0x040300"}),
+            **device(
+                "0000:41:00.0",
+                vendor="0x10de",
+                device="0x2331",
+                current_link_width="8",
+                max_link_width="16",
+                driver="-> ../../../../bus/pci/drivers/vfio-pci",
+                resource="0x0000000080000000 0x0000000080ffffff 0x0000000000040200\n0x0 0x0 0x0",
+                **{"class": "0x030200"},
+            ),
+            "/sys/bus/pci/devices/0000:41:00.0/config": bytes([0xDE, 0x10, 0x31, 0x23]) + bytes(60),
+            **device(
+                "0000:42:00.0", vendor="0x10de", device="0x2331", physfn="-> ../0000:41:00.0", **{"class": "0x030200"}
+            ),
+        },
+    )
+    found = ask(PciProbe(), tmp_path)
+    assert found == Known(
+        (
+            PciDevice(
+                "0000:41:00.0",
+                0x2331,
+                "0302",
+                driver="vfio-pci",
+                bars=((0x80000000, 0x80FFFFFF), (0, 0)),
+                width=8,
+                max_width=16,
+                answers=True,
+            ),
+            PciDevice("0000:42:00.0", 0x2331, "0302", virtual=True),
+        )
+    )
+
+
+def test_a_device_that_cannot_be_read_makes_the_whole_unknown(tmp_path: Path) -> None:
+    put(tmp_path, device("0000:41:00.0", device="0x2331"))
+    found = ask(PciProbe(), tmp_path)
+    assert isinstance(found, Unknown)
+    assert found.reason.endswith("/vendor cannot be read")
+
+
+def test_machines_without_pci(tmp_path: Path) -> None:
+    assert isinstance(ask(PciProbe(), tmp_path), Unknown)  # not even /sys
+    put(tmp_path, {"/sys/bus/usb/drivers_probe": ""})
+    assert ask(PciProbe(), tmp_path) == Absent()
 
 
 def test_no_card_is_known_and_an_unreadable_bus_unknown() -> None:

@@ -75,6 +75,12 @@ def test_an_old_module_does_not_replace_headers() -> None:
     assert found.subject == "headers of the running kernel"
 
 
+def test_a_module_of_the_other_flavour_does_not_replace_headers() -> None:
+    found = modules(with_driver(OLD, flavour="proprietary"), None, DKMS)
+    assert isinstance(found, Refusal)
+    assert modules(with_driver(OLD, flavour="open"), None, DKMS) is None
+
+
 def test_a_prebuilt_module_is_missing_for_the_next_kernel() -> None:
     assert modules(with_driver(OLD), NEW, PREBUILT) == Refusal(
         subject="module for the next kernel",
