@@ -80,15 +80,18 @@ def waiting(changes: Iterable[tuple[str, Change]]) -> list[str]:
 def commands(cases: Iterable[tuple[str, Deferral]]) -> list[str]:
     """The commands that do deferred changes of several hosts, as few as possible: those that differ in the name of
     the host alone become one for all of these hosts."""
-    alike: dict[tuple[str, ...], list[str]] = {}
+    alike: dict[tuple[str, ...], dict[str, str]] = {}
     for host, deferral in cases:
         if deferral.command:
             parts = tuple(_HOST if word == host else word for word in _split(deferral.command))
-            alike.setdefault(parts, []).append(host)
+            alike.setdefault(parts, {})[host] = deferral.command
     made = []
-    for parts, hosts in alike.items():
-        limit = compress(hosts, ",")
-        made.append(one_line(words(limit if part == _HOST else part for part in parts)))
+    for parts, typed in alike.items():
+        if len(typed) == 1 or _HOST not in parts:
+            made.append(one_line(next(iter(typed.values()))))
+        else:
+            limit = compress(typed, ",")
+            made.append(one_line(words(limit if part == _HOST else part for part in parts)))
     return made
 
 

@@ -60,7 +60,7 @@ def test_the_view_is_never_higher_than_the_terminal() -> None:
         lines = view.lines(height, 700.0)
         assert len(lines) == height
     assert view.lines(24, 700.0)[0][0] == "500 of 500 hosts at work · 0 done"
-    assert view.lines(24, 700.0)[1][0] == "  gpu000   10m00s  reading"
+    assert view.lines(24, 700.0)[1][0] == "  gpu000  10m00s  reading"
     assert view.lines(24, 700.0)[-1][0] == "  … and 478 more hosts"
 
 
