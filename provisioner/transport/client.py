@@ -19,6 +19,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import paramiko
+from paramiko.auth_handler import AuthHandler
 
 from provisioner.errors import AuthenticationError
 from provisioner.transport.hostkeycheck import HostKeyCheck
@@ -96,6 +97,27 @@ class _Transport(paramiko.Transport):
     def preferred_keys(self) -> tuple[str, ...]:
         possible = type(self)._key_info  # type: ignore[attr-defined]
         return tuple(each for each in self.host_algorithms if each in possible)
+
+
+class _EagerAuth(AuthHandler):
+    """Sends the login right behind the request for the login service, which saves a round trip; what the server
+    answers to that request is a formality. The host key has been checked by then."""
+
+    def __init__(self, transport: paramiko.Transport) -> None:
+        super().__init__(transport)
+        self._once = threading.Lock()
+
+    def proceed(self) -> None:
+        """Act as if the service had been granted. Without this method's inner one, it is waited for as usual."""
+        if hasattr(AuthHandler, "_parse_service_accept"):
+            granted = paramiko.Message()
+            granted.add_string("ssh-userauth")
+            granted.rewind()
+            self._parse_service_accept(granted)
+
+    def _parse_service_accept(self, m: paramiko.Message) -> None:
+        if self._once.acquire(blocking=False):  # the answer itself, later, must not log in again
+            super()._parse_service_accept(m)  # type: ignore[misc]
 
 
 _keys: dict[Path, paramiko.PKey] = {}
@@ -235,7 +257,7 @@ class Client(paramiko.SSHClient):
         refused: paramiko.AuthenticationException | None = None
         for key in self.credentials.candidates(self.tried):
             try:
-                if not transport.auth_publickey(username, key):
+                if not _offer(transport, username, key):
                     return
                 refused = paramiko.AuthenticationException("the server wants a second factor beside the key")
             except paramiko.AuthenticationException as error:
@@ -252,6 +274,15 @@ class Client(paramiko.SSHClient):
         if self._wire is not None:
             self._wire.close()
         super().close()
+
+
+def _offer(transport: paramiko.Transport, username: str, key: paramiko.PKey) -> list[str]:
+    """Log in with a key: [] when the server is content, else what it wants besides. Raises SSHException."""
+    done = threading.Event()
+    transport.auth_handler = handler = _EagerAuth(transport)
+    handler.auth_publickey(username, key, done)
+    handler.proceed()
+    return handler.wait_for_response(done)
 
 
 def _preferring(first: Sequence[str], possible: Sequence[str]) -> tuple[str, ...]:
