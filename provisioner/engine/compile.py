@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import base64
 import hashlib
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import cache
 from importlib import resources
+from typing import Protocol
 from urllib.parse import quote as percent
 
 from provisioner.engine.compile_packages import compile_packages
@@ -26,8 +27,17 @@ from provisioner.model.action import (
 from provisioner.model.change import Change
 from provisioner.quoting import quote, words
 
-Reveal = Callable[[str], str]
-"""Replaces secret references by their values, at the last moment."""
+
+class Reveal(Protocol):
+    """Replaces secret references by their values, at the last moment."""
+
+    def reveal(self, text: str) -> str:
+        """In a file's content."""
+        ...
+
+    def reveal_in_script(self, text: str) -> str:
+        """In an sh script, where a reference stands inside single quotes."""
+        ...
 
 
 @cache
@@ -36,16 +46,14 @@ def shell(name: str) -> str:
     return resources.files("provisioner.engine").joinpath(name).read_text(encoding="utf-8")
 
 
-def compile_stage(
-    changes: Sequence[Change], *, run: str, who: str, generation: str, reveal: Reveal = lambda text: text
-) -> str:
+def compile_stage(changes: Sequence[Change], *, run: str, who: str, generation: str, secrets: Reveal) -> str:
     """The script that does these changes in order and stops at the first failure.
 
     `generation` is what the last observation read; the script refuses to start when the host was changed since.
     """
     parts = [shell("prelude.sh"), shell("hostlock.sh"), f"take_lock {words([run, who, generation])}\n"]
     for number, change in enumerate(changes, 1):
-        body = "".join(compile_action(action, reveal) for action in change.actions)
+        body = "".join(compile_action(action, secrets) for action in change.actions)
         parts.append(f"_c{number}() (\nset -e\n{body})\nchange {number} _c{number}\n")
     parts.append("echo @stage-done\n")
     return "".join(parts)
@@ -56,11 +64,11 @@ def previous_name(path: str) -> str:
     return percent(path, safe="")
 
 
-def compile_action(action: Action, reveal: Reveal) -> str:
+def compile_action(action: Action, secrets: Reveal) -> str:
     """The sh commands of one action, to be run under `set -e`."""
     match action:
         case WriteFile():
-            return _write(action, reveal)
+            return _write(action, secrets)
         case Restore(path):
             return f"restore {words([path, previous_name(path)])}\n"
         case RemoveFile(path, keep_previous):
@@ -70,13 +78,13 @@ def compile_action(action: Action, reveal: Reveal) -> str:
         case Link(path, target):
             return f"make_link {words([path, target])}\n"
         case Packages():
-            return _within(compile_packages(action), action.timeout, "the package transaction", reveal)
+            return _within(compile_packages(action), action.timeout, "the package transaction", secrets)
         case Service():
             return _service(action)
         case Run(script, why, timeout):
-            return _within(script, timeout, why, reveal)
+            return _within(script, timeout, why, secrets)
         case Guarded():
-            return _guarded(action, reveal)
+            return _guarded(action, secrets)
         case Reboot():
             # Detached, so that this script and its connection end in order before the host goes down.
             return "(sleep 2; systemctl reboot || reboot) >/dev/null 2>&1 </dev/null &\n"
@@ -86,8 +94,8 @@ def _mode(mode: int | None) -> str:
     return "" if mode is None else f"{mode:04o}"
 
 
-def _write(action: WriteFile, reveal: Reveal) -> str:
-    content = reveal(action.content).encode("utf-8", "surrogateescape")
+def _write(action: WriteFile, secrets: Reveal) -> str:
+    content = secrets.reveal(action.content).encode("utf-8", "surrogateescape")
     arguments = words(
         [
             action.path,
@@ -102,8 +110,8 @@ def _write(action: WriteFile, reveal: Reveal) -> str:
     return f"put_file {arguments} <<'@'\n{body}@\n"
 
 
-def _within(script: str, timeout: float, label: str, reveal: Reveal) -> str:
-    text = reveal(script)
+def _within(script: str, timeout: float, label: str, secrets: Reveal) -> str:
+    text = secrets.reveal_in_script(script)
     mark = "@" + hashlib.sha256(text.encode("utf-8", "surrogateescape")).hexdigest()[:16]
     # dash forgets `set -e` in an eval that feeds a condition; a failing line must end the script here too.
     return f"within {int(timeout)} {quote(label)} <<'{mark}'\nset -e\n{text.rstrip()}\n{mark}\n"
@@ -129,11 +137,11 @@ def _service(action: Service) -> str:
     return "".join(f"{line}\n" for line in lines)
 
 
-def _guarded(action: Guarded, reveal: Reveal) -> str:
-    do = "".join(compile_action(step, reveal) for step in action.actions)
-    undo = "".join(compile_action(step, reveal) for step in action.undo)
-    check = _within(action.check, action.timeout, f"the check of {action.what}", reveal)
-    check_undo = _within(action.check_undo, action.timeout, "the check of the way back", reveal)
+def _guarded(action: Guarded, secrets: Reveal) -> str:
+    do = "".join(compile_action(step, secrets) for step in action.actions)
+    undo = "".join(compile_action(step, secrets) for step in action.undo)
+    check = _within(action.check, action.timeout, f"the check of {action.what}", secrets)
+    check_undo = _within(action.check_undo, action.timeout, "the check of the way back", secrets)
     # What was kept for the way back has served; what a run leaves behind is that of an unfinished change.
     kept = [previous_name(step.path) for step in action.undo if isinstance(step, Restore)]
     forget = "".join(f"forget {quote(name)}\n" for name in kept)

@@ -14,11 +14,14 @@ trap 'rm -rf "$_dir"' EXIT
 
 fail() { printf '%s\n' "$1" >&2; exit 1; }
 
+# plain PATH: a folder, a device (a masked unit is a link to /dev/null) or a socket is never replaced or removed.
+plain() { [ ! -e "$1" ] || [ -f "$1" ] || fail "$1 is not a file: it stays as it is"; }
+
 # put_file PATH SHA256 MODE OWNER GROUP PREVIOUS <BASE64: replaces atomically, link followed, attributes kept.
 put_file() {
     _t=$1
     if [ -L "$1" ]; then _t=$(readlink -f "$1") || fail "$1 is a link that leads nowhere"; fi
-    [ ! -d "$_t" ] || fail "$_t is a folder, not a file"
+    plain "$_t"
     _d=$(dirname "$_t")
     [ -d "$_d" ] || (umask 022; mkdir -p "$_d") || fail "can't make the folder $_d"
     [ -z "$6" ] || keep_previous "$_t" "$6"
@@ -55,6 +58,7 @@ forget() { rm -f "$_state/previous/$1" "$_state/previous/$1.absent"; }
 # restore PATH NAME: nothing kept means that nothing was replaced.
 restore() {
     _t=$1; [ ! -L "$1" ] || _t=$(readlink -f "$1")
+    plain "$_t"
     if [ -e "$_state/previous/$2.absent" ]; then rm -f "$_t"
     elif [ -e "$_state/previous/$2" ]; then
         _n=$(mktemp "$(dirname "$_t")/.provision.XXXXXX") && cp -p --preserve=all "$_state/previous/$2" "$_n" \
@@ -64,7 +68,7 @@ restore() {
 
 remove_file() {
     [ -e "$1" ] || [ -L "$1" ] || return 0
-    [ ! -d "$1" ] || [ -L "$1" ] || fail "$1 is a folder; only files are removed"
+    [ -L "$1" ] || plain "$1"
     [ -z "$2" ] || keep_previous "$1" "$2"
     rm -f "$1"
 }

@@ -16,9 +16,16 @@ class Secrets:
         self._secrets = sorted((secret for secret in secrets if secret.value), key=lambda secret: -len(secret.value))
 
     def reveal(self, text: str) -> str:
-        """References replaced by values: only for a script that is about to be sent."""
+        """References replaced by values, as they are: for the content of a file that is about to be sent."""
         for secret in self._secrets:
             text = text.replace(secret.reference, secret.value)
+        return text
+
+    def reveal_in_script(self, text: str) -> str:
+        """References in an sh script replaced by values. Every value entered the script through `quote`, so a
+        reference stands inside single quotes, and the value must not end them."""
+        for secret in self._secrets:
+            text = text.replace(secret.reference, secret.value.replace("'", "'\"'\"'"))
         return text
 
     def mask(self, output: bytes) -> bytes:

@@ -33,7 +33,7 @@ def run_stage(
 ) -> StageRun:
     """Do these changes. Transport errors are part of the result: what was done before them is known or unknown,
     and says so."""
-    script = compile_stage(changes, run=run, who=who, generation=generation, reveal=secrets.reveal)
+    script = compile_stage(changes, run=run, who=who, generation=generation, secrets=secrets)
     limit = 120 + sum(time_of(action) for change in changes for action in change.actions)
     try:
         done = executor.run(script, timeout=limit)

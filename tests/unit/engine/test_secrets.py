@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import subprocess
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
 from provisioner.engine.secrets import Secrets
 from provisioner.engine.stage import take_stage_apart
 from provisioner.facts.files import FileProbe
 from provisioner.facts.merge import facts_from
 from provisioner.model.change import Change, Kind
 from provisioner.model.inventory import Secret
+from provisioner.quoting import quote
 from provisioner.transport.executor import Completed
 
 SECRETS = Secrets([Secret("mirror", "s3cr3t-pass"), Secret("longer", "s3cr3t-pass-and-more")])
@@ -50,3 +56,13 @@ def test_a_hash_tells_a_change_and_not_the_secret() -> None:
 def test_no_representation_shows_the_value() -> None:
     secret = Secret("mirror", "s3cr3t-pass")
     assert "s3cr3t" not in repr(secret) + str(secret) + f"{secret}"
+
+
+@given(value=st.text(st.characters(exclude_characters="\0", codec="utf-8"), min_size=6))
+@settings(max_examples=60, deadline=None)
+def test_a_value_in_a_script_stays_data(value: str) -> None:
+    secret = Secret("mirror", value)
+    script = Secrets([secret]).reveal_in_script(f"printf %s {quote(f'user:{secret}')}")
+    done = subprocess.run(["sh"], input=script.encode(), capture_output=True, check=True)
+    assert done.stdout == f"user:{value}".encode()
+    assert done.stderr == b""
