@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from provisioner.errors import PlaybookError
 from provisioner.facts.files import FileState
 from provisioner.quoting import quote, words
+from provisioner.tasks.task import Task
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,11 +17,6 @@ class Attributes:
     mode: int | None = None
     owner: str | None = None
     group: str | None = None
-
-    @classmethod
-    def of(cls, mode: str | int | None, owner: str | None, group: str | None) -> Attributes:
-        """From a task's fields; a mode is octal text ("0644") or a TOML octal (0o644). Raises PlaybookError."""
-        return cls(parse_mode(mode), owner, group)
 
     def differing(self, have: FileState) -> tuple[str, ...]:
         """One phrase for each attribute that differs: "mode 0600 → 0644"."""
@@ -68,3 +64,22 @@ def absolute(path: str) -> str:
             why="it must start with / and may neither end with / nor hold ..",
         )
     return path
+
+
+@dataclass(frozen=True, kw_only=True)
+class PathTask(Task):
+    """A task about one path, with the fields that all such tasks have."""
+
+    path: str
+    mode: str | int | None = None
+    owner: str | None = None
+    group: str | None = None
+
+    def __post_init__(self) -> None:
+        absolute(self.path)
+        parse_mode(self.mode)
+
+    @property
+    def attributes(self) -> Attributes:
+        """Wanted mode and owner."""
+        return Attributes(parse_mode(self.mode), self.owner, self.group)

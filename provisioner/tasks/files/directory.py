@@ -10,13 +10,13 @@ from provisioner.model.action import MakeDirectory
 from provisioner.model.change import Change, Finding, Kind, Refusal
 from provisioner.model.fact import Facts, Probe
 from provisioner.tasks.context import Context
-from provisioner.tasks.files.attributes import Attributes, absolute
+from provisioner.tasks.files.attributes import PathTask
 from provisioner.tasks.files.content import link_notes
-from provisioner.tasks.task import Task, task
+from provisioner.tasks.task import task
 
 
 @task("directory")
-class Directory(Task):
+class Directory(PathTask):
     """A folder with this mode and owner; missing parents are made.
 
     Attributes that aren't given stay as they are; a new folder gets 0755 root:root. What is in the folder isn't
@@ -30,21 +30,11 @@ class Directory(Task):
         group = "ml"
     """
 
-    path: str
-    mode: str | int | None = None
-    owner: str | None = None
-    group: str | None = None
-
-    def __post_init__(self) -> None:
-        absolute(self.path)
-        Attributes.of(self.mode, self.owner, self.group)
-
     def probes(self, ctx: Context) -> Iterable[Probe[Any]]:
         yield FileProbe(self.path, content=False)
 
     def plan(self, facts: Facts, ctx: Context) -> Iterator[Finding]:
         have = facts.get(FileProbe(self.path, content=False))
-        want = Attributes.of(self.mode, self.owner, self.group)
         if have is not None and have.kind != "directory":
             what = f"a link to {have.link}, where no folder is" if have.link else "a file, not a folder"
             yield Refusal(
@@ -54,6 +44,7 @@ class Directory(Task):
                 remedy="move it away by hand, or let the task name another path",
             )
             return
+        want = self.attributes
         differing = want.differing(have) if have else ("new folder",)
         if differing:
             yield Change(

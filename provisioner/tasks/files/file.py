@@ -7,17 +7,17 @@ from typing import Any, Literal
 
 from provisioner.errors import PlaybookError
 from provisioner.facts.files import FileProbe
-from provisioner.model.action import RemoveFile, WriteFile
+from provisioner.model.action import RemoveFile
 from provisioner.model.change import Change, Finding, Kind
 from provisioner.model.fact import Facts, Probe
 from provisioner.tasks.context import Context
-from provisioner.tasks.files.attributes import Attributes, absolute
-from provisioner.tasks.files.content import attribute_change, content_change, link_notes, refuse_other_kind
-from provisioner.tasks.task import Task, task
+from provisioner.tasks.files.attributes import PathTask
+from provisioner.tasks.files.content import attribute_change, content_change, refuse_other_kind
+from provisioner.tasks.task import task
 
 
 @task("file")
-class File(Task):
+class File(PathTask):
     """A file with this content, mode and owner, or none.
 
     Content comes from `content` (text, rendered with the host's variables) or from `source` (a file in `files/`
@@ -38,17 +38,12 @@ class File(Task):
         state = "absent"
     """
 
-    path: str
     content: str | None = None
     source: str | None = None
-    mode: str | int | None = None
-    owner: str | None = None
-    group: str | None = None
     state: Literal["present", "absent"] = "present"
 
     def __post_init__(self) -> None:
-        absolute(self.path)
-        Attributes.of(self.mode, self.owner, self.group)
+        super().__post_init__()
         if self.content is not None and self.source is not None:
             raise PlaybookError(f"file {self.path} has content and source", remedy="keep one of the two")
         if self.state == "absent" and (self.content is not None or self.source is not None):
@@ -64,7 +59,6 @@ class File(Task):
 
     def plan(self, facts: Facts, ctx: Context) -> Iterator[Finding]:
         have = facts.get(self._probe)
-        attributes = Attributes.of(self.mode, self.owner, self.group)
         if self.state == "absent":
             obstacle = refuse_other_kind(self.path, have)
             if have is not None and (have.link is not None or obstacle is None):
@@ -80,21 +74,12 @@ class File(Task):
             return
         want = self.content if self.source is None else ctx.asset(self.source)
         if want is not None:
-            yield from content_change(self.path, have, want, attributes)
+            yield from content_change(self.path, have, want, self.attributes)
         elif have is None:
-            yield Change(
-                subject=self.path,
-                summary="new empty file",
-                kind=Kind.CREATE,
-                actions=(
-                    WriteFile(self.path, "", mode=attributes.mode, owner=attributes.owner, group=attributes.group),
-                ),
-                after="",
-                notes=link_notes(self.path, have),
-            )
+            yield from content_change(self.path, None, "", self.attributes, summary="new empty file")
         else:
             obstacle = refuse_other_kind(self.path, have)
             if obstacle:
                 yield obstacle
             else:
-                yield from attribute_change(self.path, have, attributes)
+                yield from attribute_change(self.path, have, self.attributes)

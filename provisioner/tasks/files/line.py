@@ -11,13 +11,13 @@ from provisioner.facts.files import FileProbe
 from provisioner.model.change import Finding
 from provisioner.model.fact import Facts, Probe
 from provisioner.tasks.context import Context
-from provisioner.tasks.files.attributes import Attributes, absolute
+from provisioner.tasks.files.attributes import PathTask
 from provisioner.tasks.files.content import announced, content_change
-from provisioner.tasks.task import Task, task
+from provisioner.tasks.task import task
 
 
 @task("line")
-class Line(Task):
+class Line(PathTask):
     """One line of a file that otherwise belongs to someone else.
 
     Without `match` the line itself must be there. With `match` (a Python regular expression, searched in each
@@ -32,19 +32,14 @@ class Line(Task):
         line = "PermitRootLogin no"
     """
 
-    path: str
     line: str = ""
     match: str | None = None
     after: str | None = None
     state: Literal["present", "absent"] = "present"
     create: bool = False
-    mode: str | int | None = None
-    owner: str | None = None
-    group: str | None = None
 
     def __post_init__(self) -> None:
-        absolute(self.path)
-        Attributes.of(self.mode, self.owner, self.group)
+        super().__post_init__()
         if "\n" in self.line or "\r" in self.line:
             raise PlaybookError(f"the line for {self.path} has a line break in it", remedy="use one task for each line")
         if not self.line and (self.state == "present" or self.match is None):
@@ -68,8 +63,7 @@ class Line(Task):
         content = "" if have is None or have.content is None else have.content
         if missing and self.state == "absent":
             return
-        attributes = Attributes.of(self.mode, self.owner, self.group)
-        yield from content_change(self.path, have, self.edit(content), attributes)
+        yield from content_change(self.path, have, self.edit(content), self.attributes)
 
     def edit(self, content: str) -> str:
         """The content with the line present once, or gone; every other byte as it was."""

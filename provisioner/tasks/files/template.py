@@ -10,13 +10,13 @@ from provisioner.facts.files import FileProbe
 from provisioner.model.change import Finding
 from provisioner.model.fact import Facts, Probe
 from provisioner.tasks.context import Context
-from provisioner.tasks.files.attributes import Attributes, absolute
+from provisioner.tasks.files.attributes import PathTask
 from provisioner.tasks.files.content import content_change
-from provisioner.tasks.task import Task, task
+from provisioner.tasks.task import task
 
 
 @task("template")
-class Template(Task):
+class Template(PathTask):
     """A file rendered from a Jinja2 template.
 
     `source` is looked for in `templates/` beside the playbook first, then among the shipped ones. The template
@@ -32,20 +32,11 @@ class Template(Task):
     """
 
     source: str
-    path: str
-    mode: str | int | None = None
-    owner: str | None = None
-    group: str | None = None
     values: Mapping[str, Any] = field(default_factory=dict)
-
-    def __post_init__(self) -> None:
-        absolute(self.path)
-        Attributes.of(self.mode, self.owner, self.group)
 
     def probes(self, ctx: Context) -> Iterable[Probe[Any]]:
         yield FileProbe(self.path)
 
     def plan(self, facts: Facts, ctx: Context) -> Iterator[Finding]:
         want = ctx.template(self.source, **self.values)
-        attributes = Attributes.of(self.mode, self.owner, self.group)
-        yield from content_change(self.path, facts.get(FileProbe(self.path)), want, attributes)
+        yield from content_change(self.path, facts.get(FileProbe(self.path)), want, self.attributes)

@@ -15,15 +15,15 @@ from provisioner.facts.files import FileProbe
 from provisioner.model.change import Finding, Refusal
 from provisioner.model.fact import Facts, Probe
 from provisioner.tasks.context import Context
-from provisioner.tasks.files.attributes import Attributes, absolute
+from provisioner.tasks.files.attributes import PathTask
 from provisioner.tasks.files.content import announced, content_change, refuse_other_kind
-from provisioner.tasks.task import Task, task
+from provisioner.tasks.task import task
 
 BOM = "\ufeff"
 
 
 @task("toml.merge")
-class TomlMerge(Task):
+class TomlMerge(PathTask):
     """Values in a TOML file that otherwise belongs to someone else; comments, order and all else stay.
 
     Tables of `values` are merged into those of the file, everything else in them (arrays, too) replaces what is
@@ -38,17 +38,12 @@ class TomlMerge(Task):
         remove = ["nvidia-container-cli.debug"]
     """
 
-    path: str
     values: Mapping[str, Any] = field(default_factory=dict)
     remove: tuple[str, ...] = ()
     create: bool = False
-    mode: str | int | None = None
-    owner: str | None = None
-    group: str | None = None
 
     def __post_init__(self) -> None:
-        absolute(self.path)
-        Attributes.of(self.mode, self.owner, self.group)
+        super().__post_init__()
         if not self.values and not self.remove:
             raise PlaybookError(f"toml.merge of {self.path} says nothing to merge or to remove")
 
@@ -75,7 +70,7 @@ class TomlMerge(Task):
                 remedy="mend the file by hand, then plan again",
             )
             return
-        yield from content_change(self.path, have, want, Attributes.of(self.mode, self.owner, self.group))
+        yield from content_change(self.path, have, want, self.attributes)
 
 
 def merged(content: str, values: Mapping[str, Any], remove: Iterable[str] = ()) -> str:
