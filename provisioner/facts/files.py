@@ -13,7 +13,8 @@ FILE_LIMIT = 1024 * 1024
 
 @dataclass(frozen=True, slots=True)
 class FileState:
-    """A file, folder or link target as it is. `kind` "file", "directory" or "other"; `mode` permission bits;
+    """A file, folder or link target as it is. `kind` "file", "directory", "dangling" (a link that leads
+    nowhere) or "other" (a device, a socket, a pipe); `mode` permission bits;
     `content` None unless kind is "file"; `link` the target text when the path itself is a symbolic link;
     `mtime` seconds since the epoch on the host's clock."""
 
@@ -29,7 +30,7 @@ class FileState:
 
 @dataclass(frozen=True)
 class FileProbe(Probe[FileState]):
-    """State of `path`, links followed; absent when nothing is there (a dangling link counts as `other`)."""
+    """State of `path`, links followed; absent when nothing is there (a link that leads nowhere is `dangling`)."""
 
     path: str
     content: bool = True
@@ -49,7 +50,7 @@ if [ ! -e "$f" ] && [ ! -L "$f" ]; then
     absent
 fi
 l=; [ -L "$f" ] && l=$(readlink "$f")
-[ -e "$f" ] || {{ printf 'other 777 root root 0 0 %s\\n' "$l"; exit 0; }}
+[ -e "$f" ] || {{ printf 'dangling 777 root root 0 0 %s\\n' "$l"; exit 0; }}
 if [ -f "$f" ]; then k=file; elif [ -d "$f" ]; then k=directory; else k=other; fi
 s=$(stat -L -c '%a %U %G %s %Y' "$f") || unknown "$f can't be read"
 printf '%s %s %s\\n' "$k" "$s" "$l"

@@ -13,7 +13,7 @@ from provisioner.report.printable import one_line
 
 HostFacts = Mapping[str, Any]
 
-OWN = ("hostname", "identity", "machine_id", "boot", "boot_id", "boot_time", "uptime", "workload", "uuid", "serial")
+OWN = ("hostname", "identity", "machine_id", "boot", "boot_id", "boot_time", "uptime", "workload", "uuid", "serial", "time")
 """Last or first parts of a dotted name whose values differ between healthy hosts by their nature."""
 
 MISSING = "(not there)"

@@ -25,7 +25,7 @@ def content_change(
     if obstacle:
         yield obstacle
         return
-    if have is None or have.kind == "other":
+    if have is None or have.kind == "dangling":
         mode = attributes.mode if attributes.mode is not None else (0o600 if SECRET_MARK in want else None)
         yield Change(
             subject=path,
@@ -66,7 +66,7 @@ def attribute_change(path: str, have: FileState, attributes: Attributes) -> Iter
 
 def refuse_other_kind(path: str, have: FileState | None) -> Refusal | None:
     """Why no file can be written there, if so."""
-    if have is None or have.kind == "file" or (have.kind == "other" and have.link is not None):
+    if have is None or have.kind in ("file", "dangling"):
         return None
     what = "a folder" if have.kind == "directory" else "a device, socket or pipe"
     return Refusal(
@@ -100,6 +100,6 @@ def link_notes(path: str, have: FileState | None) -> tuple[str, ...]:
     """Says that a link is followed."""
     if have is None or have.link is None:
         return ()
-    if have.kind == "other":
+    if have.kind == "dangling":
         return (f"{path} is a link to {have.link}, where nothing is: the file is made there and the link stays",)
     return (f"{path} is a link to {have.link}: the file there is changed and the link stays",)

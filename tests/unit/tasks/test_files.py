@@ -82,7 +82,7 @@ def test_a_link_is_followed_and_that_is_said() -> None:
 
 
 def test_a_dangling_link_gets_its_file() -> None:
-    (change,) = changes(File(path="/etc/motd", content="hi\n"), {MOTD: state(None, kind="other", link="/run/motd")})
+    (change,) = changes(File(path="/etc/motd", content="hi\n"), {MOTD: state(None, kind="dangling", link="/run/motd")})
     assert change.kind is Kind.CREATE
     assert "nothing is" in change.notes[0]
 

@@ -43,7 +43,7 @@ PASSED = SelfTest("pass", version=VERSION, boot="b/1", trusted=VERSION)
 
 
 def link(unit: str) -> FileState:
-    return FileState("other", 0o777, "root", "root", 0, link=f"/etc/systemd/system/{unit}")
+    return FileState("dangling", 0o777, "root", "root", 0, link=f"/etc/systemd/system/{unit}")
 
 
 def host(last: SelfTest | None = PASSED, installed: bool = True, **more: Any) -> dict[Probe[Any], Any]:
