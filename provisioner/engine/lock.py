@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from importlib import resources
@@ -41,7 +42,6 @@ def lock_script(want: Wanted, system: System, repositories: Sequence[Repository]
         "top_fixed": " ".join(TOOLKIT),
         "stack": "|".join((STACK.pattern, *TOOLKIT)),
         "own_version": " ".join(sorted(OWN_VERSION)),
-        "stack": STACK.pattern,
         "driver": want.driver,
         "toolkit": want.toolkit,
         "uris": "\n".join(plain_uri(filled(repository.uri, system)).rstrip("/") for repository in repositories),
@@ -185,8 +185,13 @@ def _sound(packages: Sequence[LockedPackage], shown: dict[tuple[str, str], _Show
 def differences(old: Lock, new: Lock) -> tuple[str, ...]:
     """What two locks differ in, a line for each held package and closure; ordinary dependencies may differ."""
     lines = []
-    before = {_key(closure): closure for closure in old.closures}
-    after = {_key(closure): closure for closure in new.closures}
+    # A group may have a driver version of its own; then versions tell closures apart, else they are what moves.
+    counts = Counter((id(lock), _key(closure)) for lock in (old, new) for closure in lock.closures)
+    several = {key for (_, key), count in counts.items() if count > 1}
+    before, after = (
+        {_key(c) + ((c.driver, c.toolkit) if _key(c) in several else ()): c for c in lock.closures}
+        for lock in (old, new)
+    )
     for key in sorted({*before, *after}):
         name = " ".join(key[:3])
         have = {p.name: p.version for p in before[key].role("driver", "toolkit")} if key in before else {}

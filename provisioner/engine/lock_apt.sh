@@ -7,8 +7,9 @@ command -v apt-get >/dev/null 2>&1 || { echo 'this host has no apt-get' >&2; exi
 mkdir -p "$root/parts" "$root/sources" "$root/prefs" "$root/auth" "$root/lists/partial" "$root/cache/archives/partial"
 # The host's packages serve as ordinary dependencies, as they will in the real installation; those of the stack
 # itself are left out, so that all of them are found, at the wanted version.
-awk -v stack="^($stack)\$" 'BEGIN {RS = ""; ORS = "\n\n"}
-    {name = $2; if ($1 == "Package:" && name !~ stack) print}' /var/lib/dpkg/status >"$root/status"
+# without PATTERN FILE: the database without the packages whose whole name matches
+without() { awk -v drop="^($1)\$" 'BEGIN {RS = ""; ORS = "\n\n"} $1 == "Package:" && $2 !~ drop' "$2"; }
+without "$stack" /var/lib/dpkg/status >"$root/status"
 # Hooks of the host's configuration could write to it (docker-clean empties the cache), so they are cleared last.
 for f in /etc/apt/apt.conf.d/*; do
     [ -f "$f" ] && [ -r "$f" ] && cp "$f" "$root/parts/" 2>/dev/null
@@ -62,7 +63,7 @@ own_sources
 
 if ! apt-get -q -o APT::Update::Error-Mode=any update >"$root/log" 2>&1; then
     echo 'the package lists could not be read:' >&2
-    grep -E '^(E|W|Err|  )' "$root/log" | tail -n 20 >&2
+    grep -E '^(E:|W:|Err:|  )' "$root/log" | tail -n 20 >&2
     exit 4
 fi
 
@@ -77,10 +78,10 @@ printf 'Package: %s\nPin: version %s.*\nPin-Priority: 995\n' "$own_version" "${d
 # What on this host needs a package that was just left out is left out as well, until apt finds nothing broken.
 for round in 1 2 3 4 5 6 7 8; do
     apt-get -q -s check >"$root/log" 2>&1 && break
-    STACK="^($(sed -n 's/^ \([^ :]*\)[^ ]* *: .*/\1/p' "$root/log" | sort -u | sed 's/[.+]/[&]/g' | tr '\n' '|')-)\$"
-    export STACK
-    mv "$root/status" "$root/status.before"
-    without "$root/status.before" "$root/status"
+    broken=$(sed -n 's/^ \([^ :]*\)[^ ]* *: .*/\1/p' "$root/log" | sort -u | sed 's/[.+]/[&]/g' | tr '\n' '|')
+    [ -n "$broken" ] || break
+    mv "$root/status" "$root/whole"
+    without "${broken%|}" "$root/whole" >"$root/status"
 done
 
 # versions NAME: what the repositories have, newest first

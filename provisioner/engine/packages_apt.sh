@@ -32,8 +32,9 @@ manager() {
         grep -Eiq 'could not get lock|unable to (acquire|lock)|(frontend lock|database) (was|is) locked' "$log" ||
             return "$_rc"
         if [ "$(date +%s)" -ge "$_until" ]; then
-            say "another process has held the package lock for $lock_wait s:" \
-                "$(grep -Eio '(it is )?held by process [0-9]+( \([^)]*\))?' "$log" | head -n 1)" \
+            pid=$(grep -Eio '(held by process|with pid) [0-9]+' "$log" | grep -Eo '[0-9]+' | head -n 1)
+            say "another process has held the package lock for $lock_wait s: ${pid:-unknown}$(
+                [ -z "$pid" ] || sed 's/.*/ (&)/' "/proc/$pid/comm" 2>/dev/null)" \
                 'wait for it to end, or see what it waits for; a lock file is never removed'
             return "$_rc"
         fi
@@ -45,7 +46,7 @@ apt() {
         -o APT::Get::AutomaticRemove=false -o Acquire::Retries=3 -o Dpkg::Options::=--force-confdef \
         -o Dpkg::Options::=--force-confold "$@"
 }
-complaints() { grep -E '^(E|W|Err|dpkg: error|Error|Errors? |  )|No space left' "$log" | tail -n 20 >&2; }
+complaints() { grep -E '^(E:|W:|Err:|dpkg: error|Errors |  )|No space left' "$log" | tail -n 20 >&2; }
 
 update_all() {
     apt -o APT::Update::Error-Mode=any update || {
@@ -110,7 +111,7 @@ if [ -n "$install$remove" ]; then
         grep -vE '^(Reading|Building|NOTE|  *apt-get needs|  *Keep also|  *so don|Inst|Conf|Remv)' "$work/plan" |
             tail -n 25 >&2
         others=$(apt-mark showhold | tr '\n' ' ')
-        [ -z "$others" ] || say "held on this host by others: $others"
+        [ -z "$others" ] || say "held on this host: $others"
         exit 1
     fi
     others=$(awk '/^Remv / {print $2}' "$log" | while read -r name; do

@@ -36,7 +36,7 @@ class Driver(Task):
 
     def probes(self, ctx: Context) -> Iterable[Probe[Any]]:
         yield from stack_probes()
-        yield from (IdentityProbe(), LibrariesProbe(), SmiProbe(), FileProbe(PREFERENCES, content=False))
+        yield from (IdentityProbe(), LibrariesProbe(), SmiProbe(), FileProbe(PREFERENCES))
         if self.module:
             yield ModulesOnDiskProbe()
 
@@ -82,5 +82,5 @@ class Driver(Task):
 def _held_before(facts: Facts, have: Stack, moved: Iterable[str]) -> Iterator[Note]:
     """Holds of a person on packages that move: they are lifted, and set again on the locked versions."""
     held = sorted(have.state.holds.intersection(moved))
-    if held and facts.get(FileProbe(PREFERENCES, content=False)) is None:
+    if held and facts.get(FileProbe(PREFERENCES)) is None:
         yield Note("holds", f"held before by someone: {', '.join(held)}; held again at the locked version")

@@ -10,7 +10,7 @@ from provisioner.facts.host import System
 from provisioner.model.inventory import Repository
 from provisioner.model.lock import LockedPackage
 from provisioner.tasks.packaging.backend import HostFile
-from provisioner.tasks.packaging.names import AUTOMATIC_UPDATE_PREFIXES, TOOLKIT
+from provisioner.tasks.packaging.names import AUTOMATIC_UPDATE_PREFIXES
 from provisioner.tasks.packaging.repository import HEAD, ended, filled
 from provisioner.tasks.packaging.versions import deb_compare
 
@@ -57,12 +57,8 @@ class Apt:
         stanzas = [
             f"Package: {package.name}\nPin: version {package.version}\nPin-Priority: {PRIORITY}\n" for package in held
         ]
-        patterns = [*AUTOMATIC_UPDATE_PREFIXES, *(f"{name}$" for name in TOOLKIT)]
-        patterns += [
-            f"{package.name}$"
-            for package in held
-            if not package.name.startswith(AUTOMATIC_UPDATE_PREFIXES) and package.name not in TOOLKIT
-        ]
+        patterns = [*AUTOMATIC_UPDATE_PREFIXES]
+        patterns += [f"{package.name}$" for package in held if not package.name.startswith(AUTOMATIC_UPDATE_PREFIXES)]
         blacklist = "".join(f'    "{pattern}";\n' for pattern in patterns)
         return (
             HostFile(PREFERENCES, HEAD + "\n".join(stanzas)),

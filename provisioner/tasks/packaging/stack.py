@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -52,17 +52,19 @@ def stack(facts: Facts, ctx: Context) -> Stack | Refusal:
             "lock", f"no locked packages for {want.text}", closure, f"{ctx.command('lock')} finds and writes them"
         )
     state = facts.need(PackagesProbe())
-    refusal = unfinished(state)
+    refusal = unfinished(state, {package.name for package in closure.role("driver", "toolkit")})
     if refusal is not None:
         return refusal
     return Stack(closure, state, backend_for(state))
 
 
-def unfinished(state: PackageState) -> Refusal | None:
-    """Why the package manager would refuse new work, or None."""
-    if not state.interrupted and not state.broken:
+def unfinished(state: PackageState, own: Collection[str] = ()) -> Refusal | None:
+    """Why the package manager would refuse new work, or None. Packages of `own` that were left in the middle count
+    as not installed instead: installing them anew is what mends them."""
+    broken = [name for name in state.broken if name not in own]
+    if not state.interrupted and not broken:
         return None
-    what = ", ".join(state.broken) if state.broken else "dpkg was interrupted"
+    what = ", ".join(broken) if broken else "dpkg was interrupted"
     return Refusal(
         "packages",
         f"the package database is in the middle of something: {what}",
