@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from provisioner.facts.boot import Kernel, Kernels, KernelsProbe, SecureBootProbe, SignersProbe
+from provisioner.facts.host import IdentityProbe
 from provisioner.model.change import Note, Refusal
 from provisioner.model.fact import Facts
 from provisioner.tasks.preflight.check import Check, Verdict
@@ -16,16 +17,24 @@ def modules(facts: Facts, wanted: Wanted) -> Verdict:
     module is refused, since a boot into it would leave the host without cards.
     """
     kernels = facts.need(KernelsProbe())
-    for kernel in kernels.both:
+    for kernel in own(kernels, facts):
         if has_module(kernel, wanted):
             continue
-        which = "running" if kernel is kernels.running else "next"
+        which = "next" if kernel is kernels.next else "running"
         if wanted.modules == "prebuilt":
-            if any(has_module(other, wanted) for other in kernels.both):
+            if any(has_module(other, wanted) for other in own(kernels, facts)):
                 return lacks_prebuilt(kernel, which, kernels, wanted)
         elif not kernel.headers:
             return lacks_headers(kernel, which, kernels)
     return None
+
+
+def own(kernels: Kernels, facts: Facts) -> tuple[Kernel, ...]:
+    """The kernels of this system. Where systemd doesn't run, an image is being built, and the kernel that runs is
+    the building machine's."""
+    if facts.need(IdentityProbe()).systemd:
+        return kernels.both
+    return (kernels.next,) if kernels.next is not None else ()
 
 
 def has_module(kernel: Kernel, wanted: Wanted) -> bool:
@@ -67,6 +76,8 @@ def reason(kernel: Kernel, kernels: Kernels) -> str:
 
 def secure_boot(facts: Facts, wanted: Wanted) -> Verdict:
     """Where only signed modules load, the driver's signer is among those that the kernel accepts."""
+    if not facts.need(IdentityProbe()).systemd:
+        return None  # the firmware is the building machine's
     state = facts.need(SecureBootProbe())
     if not (state.enforced or state.signed_only):
         return None
@@ -116,11 +127,11 @@ def enrol(key: str) -> str:
 
 
 CHECKS = (
-    Check("kernel modules", "is there a module for the kernels that boot?", (KernelsProbe(),), modules),
+    Check("kernel modules", "is there a module for the kernels that boot?", (KernelsProbe(), IdentityProbe()), modules),
     Check(
         "Secure Boot",
         "will the kernel accept the module?",
-        (SecureBootProbe(), SignersProbe(), KernelsProbe()),
+        (SecureBootProbe(), SignersProbe(), KernelsProbe(), IdentityProbe()),
         secure_boot,
     ),
 )

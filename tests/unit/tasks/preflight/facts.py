@@ -7,7 +7,7 @@ from typing import Any
 from provisioner.facts.boot import Kernel, Kernels, KernelsProbe, SecureBoot, SecureBootProbe, Signers, SignersProbe
 from provisioner.facts.disk import Space, SpaceProbe
 from provisioner.facts.gpu import PciDevice, PciProbe
-from provisioner.facts.host import System, SystemProbe
+from provisioner.facts.host import Identity, IdentityProbe, System, SystemProbe
 from provisioner.facts.owner import Ownership, OwnershipProbe
 from provisioner.facts.packages import LockHolderProbe, PackagesProbe, PackageState
 from provisioner.facts.runfile import RunfileProbe
@@ -35,6 +35,7 @@ NEWER = Kernel("6.1.0-21-amd64", headers=True)
 
 GOOD: dict[Probe[Any], Any] = {
     SystemProbe(): system(),
+    IdentityProbe(): Identity("machine", "boot", 1, systemd=True),
     PciProbe(): (H100,),
     SpaceProbe("/"): Space("/", 40_000_000, 20_000_000, 1_000_000),
     SpaceProbe("/boot"): Space("/boot", 500_000, 300_000, 100_000),

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from provisioner.facts.boot import Kernel, Kernels, KernelsProbe, SecureBoot, SecureBootProbe, Signers, SignersProbe
+from provisioner.facts.host import Identity, IdentityProbe
 from provisioner.model.change import Note, Refusal
 from provisioner.model.fact import Unknown
 from provisioner.tasks.preflight.check import Verdict
@@ -89,6 +90,14 @@ def test_a_prebuilt_module_is_missing_for_the_next_kernel() -> None:
         "cards",
         remedy="install the package with the prebuilt modules for 6.1.0-21-amd64, or choose a kernel that has them",
     )
+
+
+def test_an_image_being_built_runs_on_somebody_else_s_kernel() -> None:
+    image = {IdentityProbe(): Identity("none", "boot", 1, systemd=False)}
+    for following, subject in ((None, ""), (NEW, "headers of the next kernel"), (with_headers(NEW), "")):
+        found = verdict(CHECK["kernel modules"], DKMS, {**image, KernelsProbe(): Kernels(OLD, following, WHY)})
+        assert (found.subject if found else "") == subject
+    assert verdict(CHECK["Secure Boot"], DKMS, {**image, SecureBootProbe(): ON, SignersProbe(): Signers()}) is None
 
 
 def test_unknown_kernels_are_refused() -> None:
