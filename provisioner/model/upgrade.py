@@ -1,0 +1,127 @@
+"""A rolling upgrade as data: what is asked for, and where each node is."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Literal
+
+
+class Phase(Enum):
+    """What is being done to a node. A phase is recorded before its side effect and may be entered again: each is
+    idempotent, so a resumed roll simply does the recorded phase anew. The value is what people and JSON see."""
+
+    PENDING = "pending"
+    LOCK = "locking"
+    CORDON = "cordoning"
+    WAIT_JOBS = "waiting-for-jobs"
+    EVICT = "evicting"
+    STOP_CLIENTS = "stopping-clients"
+    UNLOAD = "unloading"
+    INSTALL = "installing"
+    LOAD = "loading"
+    REBOOT = "rebooting"
+    VERIFY_HOST = "verifying-host"
+    START_CLIENTS = "starting-clients"
+    VERIFY_CLUSTER = "verifying-cluster"
+    UNCORDON = "uncordoning"
+    RELEASE = "releasing"
+    MARK_UNHEALTHY = "marking-unhealthy"
+    DONE = "done"
+    FAILED = "failed"
+    ROLLED_BACK = "rolled-back"
+    BROKEN = "broken"
+    SKIPPED = "skipped"
+
+
+ENDED = frozenset({Phase.DONE, Phase.FAILED, Phase.ROLLED_BACK, Phase.BROKEN, Phase.SKIPPED})
+"""Phases in which nothing more happens to a node. FAILED: it was left as it had been (uncordoned if the cordon was
+ours); ROLLED_BACK: the previous driver works again; BROKEN: still cordoned, labelled, a person is needed."""
+
+TOUCHED = frozenset(
+    {
+        Phase.UNLOAD,
+        Phase.INSTALL,
+        Phase.LOAD,
+        Phase.REBOOT,
+        Phase.VERIFY_HOST,
+        Phase.START_CLIENTS,
+        Phase.VERIFY_CLUSTER,
+    }
+)
+"""Phases from which a failure means: back to the previous packages."""
+
+
+class Result(Enum):
+    """How a phase ended. BUSY: the module is held by someone; RETRY_REBOOT: loading failed in a way that a reboot
+    may mend."""
+
+    OK = "ok"
+    FAILED = "failed"
+    BUSY = "busy"
+    RETRY_REBOOT = "reboot"
+
+
+@dataclass(frozen=True, slots=True)
+class NodeRecord:
+    """Where one node is: the content of its annotation (or of the host's file where there is no cluster).
+
+    run         id of the roll; token: its fencing number, which only grows from roll to roll
+    back        True on the way back to the previous packages
+    reboot      the driver comes into effect by a reboot, not by unload and load
+    cordoned_before  owners of the cordon before this roll: () the node was schedulable
+    clients     units and pods that were stopped and must run again
+    boot        boot identity before a reboot, by which coming back is recognised
+    since       seconds since the epoch at which the phase began
+    reason      why it ended as it did, or why it waits; evidence for a person
+    """
+
+    host: str
+    node: str = ""
+    phase: Phase = Phase.PENDING
+    run: str = ""
+    token: int = 0
+    back: bool = False
+    reboot: bool = False
+    source: str = ""
+    target: str = ""
+    cordoned_before: tuple[str, ...] = ()
+    clients: tuple[str, ...] = ()
+    boot: str = ""
+    since: float = 0.0
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class RollOptions:
+    """What the command line asks for. Durations in seconds; `max_unavailable` a number of nodes."""
+
+    max_unavailable: int = 1
+    canary: str = ""
+    order: tuple[str, ...] = ()
+    max_failures: int = 0
+    reboot: Literal["auto", "always", "never"] = "auto"
+    drain: Literal["gpu-pods", "full"] = "gpu-pods"
+    drain_timeout: float = 900.0
+    wait_for_jobs: str = ""
+    job_timeout: float = 0.0
+    reboot_timeout: float = 900.0
+    window: str = ""
+    rollback: Literal["auto", "never"] = "auto"
+    pause_between: float = 0.0
+    soak: float = 0.0
+    kind: Literal["driver", "toolkit", "deferred"] = "driver"
+
+
+@dataclass(frozen=True)
+class Roll:
+    """A whole roll: its options, its nodes by host name, and those left out with the reason."""
+
+    run: str
+    token: int
+    source: str
+    target: str
+    options: RollOptions
+    nodes: Mapping[str, NodeRecord] = field(default_factory=dict)
+    left_out: Mapping[str, str] = field(default_factory=dict)
