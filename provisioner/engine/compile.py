@@ -91,7 +91,8 @@ def compile_action(action: Action, secrets: Reveal) -> str:
 
 
 def _mode(mode: int | None) -> str:
-    return "" if mode is None else f"{mode:04o}"
+    # Five digits: with fewer, chmod leaves a folder's set-group-id bit as it is.
+    return "" if mode is None else f"{mode:05o}"
 
 
 def _write(action: WriteFile, secrets: Reveal) -> str:

@@ -28,6 +28,11 @@ def said(change: Change) -> str:
     return change.summary if change.subject in change.summary else f"{change.subject}: {change.summary}"
 
 
+def counted(number: int) -> str:
+    """ "1 change", "2 changes"."""
+    return f"{number} change{'' if number == 1 else 's'}"
+
+
 def digest(change: Change) -> str:
     """SHA-256 of what a change does; two plans agree on a change when id and digest agree."""
     return hashlib.sha256(repr((change.actions, change.disruption)).encode("utf-8", "surrogateescape")).hexdigest()
@@ -67,7 +72,7 @@ class HostRun:
             self.tell("host-observing")
             self.facts = observe(self.executor, self.wanted.probes(), self.secrets, release=self.run if release else "")
             self.plan = self._announced(plan_host(self.wanted, self.facts))
-            self.tell("host-planned", f"{len(self.plan.open)} changes, {len(self.plan.deferred)} deferred")
+            self.tell("host-planned", f"{counted(len(self.plan.open))}, {len(self.plan.deferred)} deferred")
         except TransportError as error:
             self.error = error
             self.plan = HostPlan(self.name, error=str(error), error_kind=type(error).__name__)
@@ -126,7 +131,7 @@ class HostRun:
         """One execution; its outcomes are told and kept. False when the script itself didn't run to its end."""
         if self.facts is None:
             return False
-        self.tell("stage-started", f"{len(changes)} changes", stage=stage)
+        self.tell("stage-started", counted(len(changes)), stage=stage)
         for change in changes:
             self.tell("change-started", said(change), stage=stage, change=change.id)
         done = run_stage(

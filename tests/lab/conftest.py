@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.lab import Lab, LabHost
+from tests.lab.site import Site
 
 HERE = Path(__file__).parent
 
@@ -40,3 +41,9 @@ def pristine(lab: Lab) -> Iterator[Callable[[str], LabHost]]:
     for host in used:
         if not host.running():
             host.remove()
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> Site:
+    """An empty folder for an inventory and a playbook, with a state folder of its own."""
+    return Site(tmp_path)
