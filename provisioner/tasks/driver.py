@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -12,6 +12,7 @@ from provisioner.facts.host import IdentityProbe
 from provisioner.model.change import Change, Deferral, Disruption, Finding, Kind, Note, Refusal
 from provisioner.model.fact import Facts, Probe
 from provisioner.tasks.context import Context
+from provisioner.tasks.packaging import told
 from provisioner.tasks.packaging.agreement import disagreements, module_findings
 from provisioner.tasks.packaging.apt import PREFERENCES
 from provisioner.tasks.packaging.closure_on_host import difference, package_change
@@ -55,6 +56,9 @@ class Driver(Task):
         if found.moves:
             return
         yield from self._proven(facts, ctx, driver, have.closure.flavour)
+
+    def describe(self, facts: Facts, ctx: Context) -> Mapping[str, Any]:
+        return {"driver": told.driver(facts, ctx)}
 
     def _proven(self, facts: Facts, ctx: Context, driver: str, flavour: str) -> Iterator[Finding]:
         """Success of the package manager proves nothing about a module or a library."""

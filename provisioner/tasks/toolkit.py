@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from provisioner.model.change import Finding, Refusal
 from provisioner.model.fact import Facts, Probe
 from provisioner.tasks.context import Context
+from provisioner.tasks.packaging import told
 from provisioner.tasks.packaging.closure_on_host import difference, package_change
 from provisioner.tasks.packaging.stack import stack, stack_probes
 from provisioner.tasks.task import Task, task
@@ -37,3 +38,6 @@ class Toolkit(Task):
         )
         if change is not None:
             yield change
+
+    def describe(self, facts: Facts, ctx: Context) -> Mapping[str, Any]:
+        return {"toolkit": told.toolkit(facts, ctx)}
