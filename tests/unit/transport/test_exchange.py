@@ -128,6 +128,17 @@ def test_a_password_asked_for_twice_is_wrong() -> None:
     pipe.close()
 
 
+@pytest.mark.parametrize("shell", [each for each in ("sh", "bash", "zsh", "tcsh", "fish") if shutil.which(each)])
+def test_any_login_shell_takes_the_command_line(shell: str) -> None:
+    """As root it runs the script, else sudo or the line itself says why not; no shell stumbles over it."""
+    pipe = start(shell, "-c", exchange.login_command("none", password=False))
+    try:
+        assert converse(pipe, "id -u", password=None, timeout=20).stdout == b"0\n"
+    except NotRun as refused:
+        assert exchange.NOT_ROOT in refused.stderr
+    pipe.close()
+
+
 @pytest.mark.parametrize("become", ["sudo", "none"])
 @pytest.mark.parametrize("password", [True, False])
 def test_the_command_line_is_one_plain_line(become: str, password: bool) -> None:
