@@ -28,7 +28,8 @@ class Check:
 class SelfTest:
     """The last verdict. `result` "pass", "fail", "unknown", "off", or "" when the test never ran; `version` of the
     test that gave it; `boot` as in Identity.boot; `time` UTC, ISO 8601. `trusted`: the version that apply saw pass
-    here, "" for none. `report`: what the report to the cluster came to ("reported", "observing", "cleared", …)."""
+    here, "" for none. `report`: what the report to the cluster came to ("reported", "observing", "cleared", …).
+    `age`: seconds since the verdict was written, by the host's clock, None without one."""
 
     result: str = ""
     reason: str = ""
@@ -41,6 +42,7 @@ class SelfTest:
     trusted: str = ""
     report: str = ""
     disabled: bool = False
+    age: int | None = None
 
     @property
     def text(self) -> str:
@@ -69,6 +71,7 @@ for f in selftest-report selftest; do
     printf '%s %s\\n' "$f" "$t"
 done
 [ "$n" = 1 ] || absent
+[ ! -e "$d/selftest.json" ] || printf 'age %s\\n' "$(($(date +%s) - $(stat -c %Y "$d/selftest.json")))"
 """
 
     def parse(self, output: Output) -> SelfTest:
@@ -89,6 +92,7 @@ done
             trusted=rows.get("trusted", ""),
             report=str(report.get("outcome", "")),
             disabled="disabled" in rows,
+            age=int(rows["age"]) if "age" in rows else None,
         )
 
 

@@ -13,8 +13,23 @@ from provisioner.report.printable import one_line
 
 HostFacts = Mapping[str, Any]
 
-OWN = ("hostname", "identity", "machine_id", "boot", "boot_id", "boot_time", "uptime", "workload", "uuid", "serial", "time")
+OWN = (
+    "hostname",
+    "identity",
+    "machine_id",
+    "boot",
+    "boot_id",
+    "boot_time",
+    "uptime",
+    "workload",
+    "uuid",
+    "serial",
+    "time",
+)
 """Last or first parts of a dotted name whose values differ between healthy hosts by their nature."""
+
+ALIKE = ("driver", "toolkit", "modules", "self_test")
+"""First parts of names on which all hosts must agree, whatever their distribution."""
 
 MISSING = "(not there)"
 
@@ -64,12 +79,22 @@ def own(name: str) -> bool:
     return any(part in OWN for part in parts)
 
 
+def follows_distribution(name: str, flattened: Mapping[str, Mapping[str, str]]) -> bool:
+    """Whether hosts of one distribution agree on it: containerd's version, for one, comes with the distribution."""
+    values: dict[str, set[str]] = {}
+    for facts in flattened.values():
+        values.setdefault(facts.get("system.distribution", ""), set()).add(facts.get(name, MISSING))
+    return all(len(found) == 1 for found in values.values())
+
+
 def between(facts: Mapping[str, HostFacts]) -> tuple[Difference, ...]:
     """What differs between hosts, left out what must."""
     flattened = {host: flat(values) for host, values in facts.items()}
     names = dict.fromkeys(name for values in flattened.values() for name in values if not own(name))
     found = []
     for name in names:
+        if name.partition(".")[0] not in ALIKE and follows_distribution(name, flattened):
+            continue
         holders: dict[str, list[str]] = {}
         for host, values in flattened.items():
             holders.setdefault(values.get(name, MISSING), []).append(host)

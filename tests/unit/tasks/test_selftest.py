@@ -111,7 +111,7 @@ def test_changed_expectation_is_a_new_version_that_must_pass_again() -> None:
 
 @pytest.mark.parametrize("result", ["fail", "unknown"])
 def test_verdict_that_is_no_pass_waits_and_is_not_run_again_and_again(result: str) -> None:
-    last = SelfTest(result, "CardMissing", "1 of 2 cards", version=VERSION, boot="b/1")
+    last = SelfTest(result, "CardMissing", "1 of 2 cards", version=VERSION, boot="b/1", age=5)
     (change,) = changes(TASK, host(last), CTX)
     assert change.deferred is not None
     assert change.deferred.reason == f"the self-test says {result} (CardMissing: 1 of 2 cards)"
@@ -219,3 +219,9 @@ def test_facts_show_verdict_checks_and_cards() -> None:
     assert (told["result"], told["trusted"], told["report"]) == ("fail", True, "reported")
     assert told["checks"] == {"xid": "fail"}
     assert told["cards"] == [{"index": 0, "result": "pass"}]
+
+
+def test_an_old_verdict_that_is_no_pass_is_tried_again() -> None:
+    last = SelfTest("unknown", "CudaCheckFailed", "no python3", version=VERSION, boot="b/1", age=3600)
+    (change,) = changes(TASK, host(last), CTX)
+    assert change.deferred is None
