@@ -209,13 +209,15 @@ def _default_keys(tried: list[str]) -> Iterator[paramiko.PKey]:
 
 @dataclass(eq=False)
 class Client(paramiko.SSHClient):
-    """One connection. `tunnel` opens a channel of a jump host to the server instead of a socket."""
+    """One connection. `tunnel` opens a channel of a jump host to the server instead of a socket. After a refused
+    login `tried` names the keys that were offered, and `banner` is what the server said."""
 
     host_keys: HostKeyCheck
     credentials: Credentials
     timeout: float
     tunnel: Callable[[], paramiko.Channel] | None = None
     tried: list[str] = field(default_factory=list)
+    banner: str = ""
 
     def __post_init__(self) -> None:
         super().__init__()
@@ -266,6 +268,8 @@ class Client(paramiko.SSHClient):
                     break
             if not transport.is_active():
                 break
+        # Not get_banner(): that forgets it when the server has hung up.
+        self.banner = bytes(getattr(transport.auth_handler, "banner", None) or b"").decode("utf-8", "replace").strip()
         raise refused or paramiko.AuthenticationException("no key to offer")
 
     def close(self) -> None:

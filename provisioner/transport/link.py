@@ -18,6 +18,7 @@ from provisioner.errors import AuthenticationError, TransportError, Unreachable
 from provisioner.model.inventory import Connection
 from provisioner.transport.client import Client, Credentials
 from provisioner.transport.hostkeycheck import host_key_check
+from provisioner.transport.sudo import closed_to_users, not_yet
 
 
 def _config() -> Any:
@@ -73,12 +74,7 @@ class Link:
         except TransportError:
             raise
         except (OSError, EOFError, paramiko.SSHException) as error:
-            raise _explained(error, self) from error
-
-    @property
-    def tried(self) -> list[str]:
-        """The keys that were offered."""
-        return self._client.tried if self._client else []
+            raise _explained(error, self, client) from error
 
     @property
     def transport(self) -> paramiko.Transport | None:
@@ -98,16 +94,20 @@ class Link:
         return f"{self.connection.address} port {self.connection.port}"
 
 
-def _explained(error: Exception, link: Link) -> TransportError:
+def _explained(error: Exception, link: Link, client: Client) -> TransportError:
     place, user = link.place, login_user(link.connection)
+    if closed_to_users(client.banner):
+        return not_yet(link.name, client.banner)
     if isinstance(error, paramiko.AuthenticationException):
         none = "none: the agent holds none" if link.connection.agent else "none: no default key, and no agent is asked"
-        offered = ", ".join(link.tried) or none
+        offered = ", ".join(client.tried) or none
         allowed = getattr(error, "allowed_types", None)
         why = str(error).rstrip(".") if "second factor" in str(error) else "the server refused every key offered"
         return AuthenticationError(
             f"{link.name}: {place} refused to let {user} in",
-            why=f"{why} ({offered})" + (f"; it accepts {', '.join(allowed)}" if allowed else ""),
+            why=f"{why} ({offered})"
+            + (f"; it accepts {', '.join(allowed)}" if allowed else "")
+            + (f"; it says: {client.banner}" if client.banner else ""),
             remedy=f"check `user` and `key` in the inventory, and that the public key stands in "
             f"~{user}/.ssh/authorized_keys there",
         )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from provisioner.errors import AuthenticationError, Disconnected, SudoError, TransportError
+from provisioner.errors import AuthenticationError, Disconnected, SudoError, TransportError, Unreachable
 from provisioner.transport.exchange import NOT_ROOT, PROMPT, NotRun
 
 _NOT_WHOLE = 74
@@ -72,6 +72,17 @@ _REASONS = (
 )
 
 
+def closed_to_users(said: str) -> bool:
+    """Whether a host says that it is starting or going down and lets only root in (pam_nologin)."""
+    return "pam_nologin" in said or "System is booting up" in said or "System is going down" in said
+
+
+def not_yet(host: str, said: str) -> Unreachable:
+    """The host will let users in when it has started; that is no matter of keys or rights."""
+    first = said.strip().splitlines()[0]
+    return Unreachable(f"{host}: nobody but root may log in now", why=first, remedy="try again when the host is up")
+
+
 def wrong_password(host: str, user: str) -> SudoError:
     """sudo asked for the password again."""
     return SudoError(f"{host}: {user} can't become root", why=_WRONG.why, remedy=_WRONG.remedy)
@@ -85,6 +96,8 @@ def refusal(host: str, user: str, ended: NotRun) -> TransportError:
             f"{host}: the script was not started", why=reached, remedy="run again; nothing of it was executed"
         )
     said = (ended.stderr + "\n" + ended.stdout).replace(PROMPT.decode(), "")
+    if closed_to_users(said):
+        return not_yet(host, said)
     lines = [line.strip() for line in said.splitlines() if line.strip()]
     for reason in _REASONS:
         told = [line for line in lines if any(sign in line.lower() for sign in reason.signs)]

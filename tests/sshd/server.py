@@ -145,9 +145,9 @@ def _free_port() -> int:
 
 
 @contextmanager
-def running(*settings: str) -> Iterator[Server]:
-    """A server for as long as the block lasts. `settings` are further lines of its sshd_config; {folder} in them
-    is its folder."""
+def running(*settings: str, pam: str = "") -> Iterator[Server]:
+    """A server for as long as the block lasts. `settings` are further lines of its sshd_config, `pam` is its PAM
+    file if it is to use that; {folder} in them is its folder."""
     folder = Path(tempfile.mkdtemp(prefix="provision-sshd-"))
     folder.chmod(0o755)
     try:
@@ -157,12 +157,15 @@ def running(*settings: str) -> Iterator[Server]:
         (folder / "authorized_keys").write_text(public + "\n")
         _write_users(folder)
         lines = (
-            f"Port {port}\nListenAddress 127.0.0.1\nHostKey {folder}/host_key\nPidFile none\nStrictModes no\nUsePAM no",
+            f"Port {port}\nListenAddress 127.0.0.1\nHostKey {folder}/host_key\nPidFile none\nStrictModes no",
             f"AuthorizedKeysFile {folder}/authorized_keys\nPermitRootLogin prohibit-password\nLogLevel VERBOSE",
             "PasswordAuthentication no\nKbdInteractiveAuthentication no\nMaxStartups 200\nUseDNS no",
+            f"UsePAM {'yes' if pam else 'no'}",
             *(line.format(folder=folder) for line in settings),
         )
         (folder / "sshd_config").write_text("\n".join(lines) + "\n")
+        if pam:
+            (folder / "pam").write_text(pam.format(folder=folder))
         (folder / "log").touch()
         server = Server(folder, port, host_key)
         server.known_hosts.write_text(f"{server.name} {host_key}\n")
@@ -175,8 +178,11 @@ def running(*settings: str) -> Iterator[Server]:
 @contextmanager
 def _process(folder: Path, port: int) -> Iterator[None]:
     Path("/run/sshd").mkdir(parents=True, exist_ok=True)
+    own = {"passwd": "passwd", "shadow": "shadow", "sudoers": "sudoers", "pam": "pam.d/sshd"}
     inside = "".join(
-        f"mount --bind {quote(f'{folder}/{name}')} /etc/{name} && " for name in ("passwd", "shadow", "sudoers")
+        f"mount --bind {quote(f'{folder}/{name}')} /etc/{place} && "
+        for name, place in own.items()
+        if (folder / name).exists()
     )
     inside += "mkdir -p /run/sudo && mount -t tmpfs -o mode=0711 none /run/sudo && "
     inside += f"exec {quote(str(_tool('sshd')))} -D -f {quote(f'{folder}/sshd_config')} -E {quote(f'{folder}/log')}"

@@ -57,6 +57,30 @@ def test_a_login_that_is_not_root(server: Server, open_executor: Open) -> None:
         open_executor(server.connection("plain", become="none")).run("true", timeout=20)
 
 
+BOOTING = "System is booting up. Unprivileged users are not permitted to log in yet. See pam_nologin(8)."
+PAM = """\
+auth required pam_permit.so
+account required pam_nologin.so file={folder}/nologin
+account required pam_permit.so
+session required pam_permit.so
+"""
+
+
+def test_a_host_that_is_still_booting_is_no_refusal(open_executor: Open) -> None:
+    """Whoever waits for a host after its restart goes on waiting; it would stop at a refused login."""
+    reason = sshd.why_not()
+    if reason:
+        pytest.skip(f"no sshd to test with: {reason}")
+    with sshd.running(pam=PAM) as booting:
+        (booting.folder / "nologin").write_text(BOOTING + "\n")
+        (booting.folder / "nologin").chmod(0o644)
+        executor = open_executor(booting.connection("plain"))
+        with pytest.raises(Unreachable, match="booting up"):
+            executor.run("true", timeout=20)
+        (booting.folder / "nologin").unlink()
+        assert executor.run("id -u", timeout=20).stdout == b"0\n"
+
+
 def test_a_refused_key(server: Server, open_executor: Open, tmp_path: Path) -> None:
     sshd.keygen(tmp_path / "id_other")
     with pytest.raises(AuthenticationError) as caught:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from provisioner.errors import AuthenticationError, Disconnected, SudoError
+from provisioner.errors import AuthenticationError, Disconnected, SudoError, Unreachable
 from provisioner.transport.exchange import NotRun
 from provisioner.transport.sudo import refusal
 
@@ -24,6 +24,7 @@ from provisioner.transport.sudo import refusal
         (1, 'sudo: The "no new privileges" flag is set\n', SudoError, "setuid"),
         (1, "This account is currently not available.\n", AuthenticationError, "usermod"),
         (1, "Password change required but no TTY available.\n", AuthenticationError, "passwd"),
+        (254, "System is booting up. Unprivileged users are not permitted to log in yet.\n", Unreachable, "booting"),
         (2, "something else\n", SudoError, "something else"),
         (9, "", SudoError, "status 9"),
         (None, "", Disconnected, "nothing of the script was executed"),
