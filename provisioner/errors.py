@@ -16,6 +16,19 @@
     ├── FactUnknown                  a plan needs what couldn't be read                 1
     ├── HostLocked                   another run works on the host                      1
     ├── PlanMoved                    a saved plan no longer fits                        1
+    ├── KubeError                    the cluster's API couldn't be worked with          1
+    │   ├── KubectlMissing
+    │   ├── ApiUnreachable           no answer, or one that may be better in a while
+    │   ├── NotFound
+    │   ├── Conflict                 the object has changed since it was read
+    │   ├── Forbidden                a verb is missing, named
+    │   ├── TooManyRequests
+    │   │   └── EvictionBlocked      a disruption budget allows no eviction
+    │   └── Invalid                  the API refused what was sent
+    ├── LeaseError                   the cluster's upgrade lease                        1
+    │   ├── LeaseHeld                another run holds it
+    │   ├── LeaseLost                another run took it over
+    │   └── Frozen                   somebody froze all rolls
     └── Interrupted                  Ctrl-C                                           130
 
 Every error says what happened, why, and what to do, in that order.
@@ -117,6 +130,66 @@ class HostLocked(ProvisionError):
 
 class PlanMoved(ProvisionError):
     """A saved plan no longer fits the host or the inventory."""
+
+
+class KubeError(ProvisionError):
+    """The cluster's API couldn't be worked with."""
+
+
+class KubectlMissing(KubeError):
+    """There is no kubectl where it is to run, or its configuration can't be read."""
+
+
+class ApiUnreachable(KubeError):
+    """The API server gave no answer, or one that a later try may better; what a write did is unknown."""
+
+
+class NotFound(KubeError):
+    """There is no such object, or no such kind of object."""
+
+
+class Conflict(KubeError):
+    """The object has changed since it was read, or exists already."""
+
+
+class Forbidden(KubeError):
+    """The API refused who we are. `verb` and `resource` ("nodes", "pods/eviction") where it named them."""
+
+    def __init__(self, what: str, *, why: str = "", remedy: str = "", verb: str = "", resource: str = "") -> None:
+        super().__init__(what, why=why, remedy=remedy)
+        self.verb, self.resource = verb, resource
+
+
+class TooManyRequests(KubeError):
+    """The API asks to come back later."""
+
+
+class EvictionBlocked(TooManyRequests):
+    """A disruption budget allows no eviction of the pod now."""
+
+
+class Invalid(KubeError):
+    """The API refused what was sent to it."""
+
+
+class LeaseError(ProvisionError):
+    """The lease that lets one roll at a time work on the cluster."""
+
+
+class LeaseHeld(LeaseError):
+    """Another run holds the lease: `who`, `run`, since when and until when, in seconds since the epoch."""
+
+    def __init__(self, who: str, run: str, since: float, expires: float, *, why: str = "", remedy: str = "") -> None:
+        super().__init__(f"another roll works on this cluster: {who}, run {run}", why=why, remedy=remedy)
+        self.who, self.run, self.since, self.expires = who, run, since, expires
+
+
+class LeaseLost(LeaseError):
+    """Another run took the lease over; this one may change nothing more."""
+
+
+class Frozen(LeaseError):
+    """Somebody froze all rolls of the cluster by an annotation on the lease."""
 
 
 class Interrupted(ProvisionError):

@@ -1,0 +1,1 @@
+"""The cluster: kubectl does the talking, JSON goes in and out."""
