@@ -1,0 +1,14 @@
+"""A signing key for tests, made for no other purpose (ed25519, its secret half was thrown away)."""
+
+KEY = """\
+-----BEGIN PGP PUBLIC KEY BLOCK-----
+
+mDMEaw2wBxYJKwYBBAHaRw8BAQdAoTGMfcs8igfiHBAiD0t/hrw5mUy2/TrDL1qA
+a1M9foK0JUV4YW1wbGUgUmVwb3NpdG9yeSA8cmVwb0BleGFtcGxlLm9yZz6IkAQT
+FggAOBYhBFxW5YyGwJwPadCj5LO1vYmIrIMNBQJrDbAHAhsDBQsJCAcCBhUKCQgL
+AgQWAgMBAh4BAheAAAoJELO1vYmIrIMNSy8BAOcATdPphyd897nlwPKN848PCCbr
+KufZJzic/t1D6ftaAQDHzxkIM+B97dBmxp9srf576dmIkUWKxcC9/jd7I5FQCg==
+=IE+U
+-----END PGP PUBLIC KEY BLOCK-----
+"""
+FINGERPRINT = "5C56E58C86C09C0F69D0A3E4B3B5BD8988AC830D"
