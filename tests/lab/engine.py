@@ -103,8 +103,8 @@ def ensure_engine() -> None:
     else:
         # A daemon that was killed leaves its number behind, which another process may have now.
         pids = "/var/run/docker.pid /var/run/docker/containerd/containerd.pid"
-        stale = f'for p in {pids}; do kill -0 "$(cat $p)" 2>/dev/null && grep -Eq "^(dockerd|containerd)" '
-        stale += '"/proc/$(cat $p)/comm" || rm -f "$p"; done 2>/dev/null'
+        stale = f'for p in {pids}; do readlink "/proc/$(cat $p)/exe" | grep -Eq "/(dockerd|containerd)$" '
+        stale += '|| rm -f "$p"; done 2>/dev/null'
         start = f"{stale}; exec dockerd >>{LOG} 2>&1 </dev/null"
         subprocess.Popen(
             root(["sh", "-c", start]),
