@@ -53,10 +53,12 @@ class Cri:
     """The table of the CRI plugin. Everything the editor relies on has been checked for its type by `read`.
 
     `lists_empty`: handlers in this table list keys with empty values (config version 2 and before).
+    `recorded_default`: the default there was before nvidia, as far as the file tells.
     """
 
     table: Table
     lists_empty: bool = True
+    recorded_default: str | None = None
 
     @staticmethod
     def read(meaning: Table, path: Path) -> Cri:
@@ -87,6 +89,11 @@ class Cri:
         """`default_runtime_name`; None where it is unset or empty, which containerd takes as runc."""
         name = at(self.table, DEFAULT_NAME)
         return name if isinstance(name, str) and name else None
+
+    @property
+    def ordinary_default(self) -> str | None:
+        """The default, or the one there was before nvidia."""
+        return self.recorded_default if self.default == NVIDIA else self.default
 
     @property
     def default_runtime_type(self) -> str:

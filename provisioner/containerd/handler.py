@@ -8,7 +8,7 @@ and the toolkit's runtime hands over to runc.
 from __future__ import annotations
 
 import posixpath
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from provisioner.containerd.cri import (
@@ -102,9 +102,9 @@ def source(cri: Cri) -> tuple[str, Table] | None:
     """The handler that nvidia takes its settings from: runc, or a default that runs through the runc shim."""
     if RUNC in cri.runtimes:
         return RUNC, cri.runtimes[RUNC]
-    default = cri.runtimes.get(cri.default or "")
-    if default is not None and cri.default and cri.default != NVIDIA and is_runc_shim(default):
-        return cri.default, default
+    name = cri.ordinary_default or ""
+    if name in cri.runtimes and is_runc_shim(cri.runtimes[name]):
+        return name, cri.runtimes[name]
     return None
 
 
@@ -126,7 +126,7 @@ def systemd_cgroup(cri: Cri, wanted: Wanted) -> tuple[bool | None, str]:
     origin = source(cri)
     if origin:
         own = _boolean(at(origin[1], ("options", "SystemdCgroup")))
-        if own is None and cri.systemd_cgroup:
+        if own is None and cri.systemd_cgroup and wanted.release.major < 2:
             return True, "from systemd_cgroup of the CRI plugin"
         return own, f"as the handler {origin[0]} has it"
     if wanted.cgroup_driver:
@@ -256,6 +256,7 @@ def runc_handler(cri: Cri, wanted: Wanted) -> AddHandler:
 
 def plan(cri: Cri, wanted: Wanted, recorded: Default | None, recorded_type: str | None) -> Plan:
     """What to do to these CRI settings. Raises `Refused` where that can't be known or can't work."""
+    cri = replace(cri, recorded_default=recorded.name if recorded else None)
     steps: list[Step] = []
     warnings: list[str] = []
     target = _target(cri, wanted, recorded)
@@ -351,7 +352,7 @@ def _cgroup_warnings(cri: Cri, wanted: Wanted) -> list[str]:
                 f"{name}: SystemdCgroup is {written!r}, not a boolean; containerd loads it, but pods fail to start."
             )
     has = _boolean(at(origin[1], ("options", "SystemdCgroup"))) if origin else None
-    if origin and wanted.cgroup_driver == "systemd" and not cri.systemd_cgroup and not has:
+    if origin and wanted.cgroup_driver == "systemd" and not has and systemd_cgroup(cri, wanted)[0] is not True:
         warnings.append(
             f"The kubelet uses the systemd cgroup driver but {origin[0]} has no SystemdCgroup = true, and nvidia "
             "follows it: pods may restart in a loop or be killed at random. Set it in both."
