@@ -32,7 +32,7 @@ def prepared_image(repository: Path) -> str:
 
 
 def sid_image() -> str:
-    """Debian 13 with containerd 2 from sid; without sid on the mirror the reason is raised."""
+    """Debian 13 with containerd 2 from sid; its own containerd, and the reason printed, where the mirror has no sid."""
     plain = host_image("debian13")
     if not suite_exists("sid"):
         say("the mirror has no sid: gpu-e runs Debian 13's own containerd")
