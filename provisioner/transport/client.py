@@ -43,20 +43,23 @@ class Wire:
     def __init__(self, inner: socket.socket | paramiko.Channel) -> None:
         self._inner = inner
         self._closed = False
+        self._receiving, self._sending = threading.Lock(), threading.Lock()
         self._quickack = None
         if isinstance(inner, socket.socket):
             _tune(inner)
             self._quickack = getattr(socket, "TCP_QUICKACK", None)
 
     def recv(self, size: int) -> bytes:
-        data = self._inner.recv(size)
-        if self._quickack is not None and isinstance(self._inner, socket.socket):
-            with contextlib.suppress(OSError):  # the kernel falls back to delayed acknowledgements by itself
-                self._inner.setsockopt(socket.IPPROTO_TCP, self._quickack, 1)
-        return data
+        with self._receiving:
+            data = self._inner.recv(size)
+            if self._quickack is not None and isinstance(self._inner, socket.socket):
+                with contextlib.suppress(OSError):  # the kernel falls back to delayed acknowledgements by itself
+                    self._inner.setsockopt(socket.IPPROTO_TCP, self._quickack, 1)
+            return data
 
     def send(self, data: bytes) -> int:
-        return self._inner.send(data)
+        with self._sending:
+            return self._inner.send(data)
 
     def settimeout(self, seconds: float) -> None:
         # The transport wakes up this often to look whether it was closed; `close` wakes it by itself.
@@ -69,12 +72,17 @@ class Wire:
         return self._inner.fileno()
 
     def close(self) -> None:
-        """Close at once, also under a thread that waits in `recv`."""
+        """Close at once, also while other threads wait in `recv` or `send`."""
         self._closed = True
-        with contextlib.suppress(OSError, EOFError):
-            self._inner.shutdown(socket.SHUT_RDWR)
-        with contextlib.suppress(OSError, EOFError):
-            self._inner.close()
+        if isinstance(self._inner, socket.socket):
+            with contextlib.suppress(OSError):
+                self._inner.shutdown(socket.SHUT_RDWR)  # wakes them
+            # Only then the descriptor: its number may be another connection's the moment it is free.
+            with self._receiving, self._sending:
+                self._inner.close()
+        else:
+            with contextlib.suppress(OSError, EOFError):
+                self._inner.close()
 
 
 def _tune(sock: socket.socket) -> None:
