@@ -111,11 +111,21 @@ class Api:
                 continue
         return []
 
-    def allowed(self, verb: str, resource: str, *, group: str = "", namespace: str = "", subresource: str = "") -> bool:
+    def allowed(
+        self,
+        verb: str,
+        resource: str,
+        *,
+        group: str = "",
+        namespace: str = "",
+        subresource: str = "",
+        name: str = "",
+    ) -> bool:
         """Whether we may (SelfSubjectAccessReview, which the API answers to every user)."""
-        asked = {"verb": verb, "resource": resource, "group": group, "namespace": namespace}
-        if subresource:
-            asked["subresource"] = subresource
+        asked = {"verb": verb, "resource": resource, "group": group}
+        asked |= {"namespace": namespace} if namespace else {}
+        asked |= {"subresource": subresource} if subresource else {}
+        asked |= {"name": name} if name else {}
         review = {
             "apiVersion": "authorization.k8s.io/v1",
             "kind": "SelfSubjectAccessReview",
