@@ -91,8 +91,8 @@ class ModulesOnDiskProbe(Probe[ModulesOnDisk]):
         return "nvidia modules on disk"
 
     def script(self) -> str:
-        # Debian names its files nvidia-current*.ko and maps nvidia to them by an alias that modprobe resolves:
-        # `modprobe -n --show-depends` follows it, `modinfo` of the plain name may not.
+        # Debian names its files nvidia-current*.ko and leads modprobe there by "install nvidia-uvm modprobe nvidia ;
+        # modprobe -i nvidia-current-uvm": modinfo doesn't know the plain name then, modprobe does.
         return f"""\
 command -v modinfo >/dev/null 2>&1 || unknown 'modinfo is not there (package kmod)'
 k=$(uname -r); printf 'kernel %s\\n' "$k"
@@ -100,7 +100,10 @@ k=$(uname -r); printf 'kernel %s\\n' "$k"
 for m in {" ".join(MODULES)}; do
     f=$m
     modinfo -F filename "$m" >/dev/null 2>&1 || {{
-        f=$(modprobe -n -q --show-depends "$m" 2>/dev/null | awk '$1 == "insmod" {{f = $2}} END {{print f}}')
+        f=$(modprobe -n -q --show-depends "$m" 2>/dev/null | awk '
+            $1 == "insmod" {{f = $2}}
+            $1 == "install" {{for (i = 2; i < NF; i++) if ($i == "-i" || $i == "--ignore-install") f = $(i + 1)}}
+            END {{print f}}')
         [ -n "$f" ] || continue
     }}
     printf 'module\\t%s\\t%s\\t%s\\t%s\\t%s\\n' "$m" "$(modinfo -F version "$f" 2>/dev/null)" \\

@@ -18,7 +18,8 @@ from tests.unit.facts.shell import ask, put
 MODINFO = """
 case "$3" in
 nvidia) f=/lib/modules/6.1.0/updates/dkms/nvidia.ko ;;
-/l/nvidia-current-uvm.ko) f=$3 ;;
+/l/nvidia-modeset.ko) f=$3 ;;
+nvidia-current-uvm) f=/lib/modules/6.1.0/updates/dkms/nvidia-current-uvm.ko ;;
 *) exit 1 ;;
 esac
 case "$2" in
@@ -26,7 +27,11 @@ filename) echo "$f" ;; version) echo 535.216.03 ;; license) echo 'NVIDIA' ;; sig
 esac
 """
 MODPROBE = """
-case "$*" in *nvidia_uvm) echo 'insmod /l/nvidia.ko'; echo 'insmod /l/nvidia-current-uvm.ko' ;; *) exit 1 ;; esac
+case "$*" in
+*nvidia_uvm) echo 'install modprobe nvidia ; modprobe -i nvidia-current-uvm $CMDLINE_OPTS ' ;;
+*nvidia_modeset) echo 'insmod /l/nvidia.ko'; echo 'insmod /l/nvidia-modeset.ko' ;;
+*) exit 1 ;;
+esac
 """
 
 
@@ -59,8 +64,9 @@ def test_modules_on_disk_by_name_or_by_modprobes_alias(tmp_path: Path) -> None:
         "nvidia", "535.216.03", "NVIDIA", "DKMS key", "/lib/modules/6.1.0/updates/dkms/nvidia.ko"
     )
     assert disk.modules["nvidia"].flavour == "proprietary"
-    assert disk.modules["nvidia_uvm"].path == "/l/nvidia-current-uvm.ko"
-    assert disk.missing == ("nvidia_modeset", "nvidia_drm")
+    assert disk.modules["nvidia_uvm"].path == "/lib/modules/6.1.0/updates/dkms/nvidia-current-uvm.ko"
+    assert disk.modules["nvidia_modeset"].path == "/l/nvidia-modeset.ko"
+    assert disk.missing == ("nvidia_drm",)
     assert (disk.kernel, disk.headers, disk.other_kernels) == ("6.1.0", True, ("5.10.0",))
     assert disk.dkms == ("nvidia-current/535.216.03, 6.1.0, x86_64: installed",)
 
