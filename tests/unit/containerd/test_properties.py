@@ -92,7 +92,7 @@ class Writer:
         if isinstance(item, str):
             return f"'{item}'" if '"' in item or self.quote == "'" else f'"{item}"'
         if isinstance(item, list):
-            if item and self.draw(st.booleans()):
+            if self.draw(st.booleans()) and item:
                 return "[\n" + "".join(f"  {self.value(inner)}, {self.comment()}\n" for inner in item) + "]"
             return "[" + ", ".join(self.value(inner) for inner in item) + "]"
         if isinstance(item, dict):
