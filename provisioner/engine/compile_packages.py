@@ -32,6 +32,7 @@ def compile_packages(action: Packages) -> str:
         "unhold": _lines(_checked(name, NAME, "package name") for name in action.unhold),
         "lists": _lines(_checked(name, REPOSITORY, "repository name") for name in action.lists),
         "downgrade": "yes" if action.allow_downgrade else "",
+        "cache": action.cache,
         "lock_wait": str(int(min(LOCK_WAIT, action.timeout / 2))),
     }
     assignments = "".join(f"{name}={quote(value)}\n" for name, value in values.items())

@@ -1,5 +1,5 @@
 # One apt transaction. Variables set above: install (NAME or NAME=VERSION, one a line), remove, hold, unhold (names),
-# lists (repository names or *), downgrade (yes or ""), lock_wait (seconds).
+# lists (repository names or *), downgrade (yes or ""), lock_wait (seconds), cache (a folder with all of install, or "").
 LC_ALL=C; export LC_ALL
 PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin; export PATH
 DEBIAN_FRONTEND=noninteractive DEBIAN_PRIORITY=critical APT_LISTCHANGES_FRONTEND=none UCF_FORCE_CONFFOLD=1
@@ -70,7 +70,11 @@ case "$newline$lists$newline" in
 *) for name in $lists; do update_one "$name" || exit 1; done ;;
 esac
 
+# cached NAME VERSION: its file in the cache, which apt takes in place of a name.
+cached() { find "$cache" -maxdepth 1 -name "$1_$(printf %s "$2" | sed 's/:/%3a/g')_*.deb" | head -n 1; }
+
 set -f
+from=
 if [ -n "$install$remove" ]; then
     if [ -n "$(ls /var/lib/dpkg/updates 2>/dev/null)" ]; then
         stop 'dpkg was interrupted in the middle of an earlier transaction' \
@@ -79,8 +83,14 @@ if [ -n "$install$remove" ]; then
     bad=no
     for want in $install; do
         name=${want%%=*}; version=${want#"$name"}; version=${version#=}
-        [ "$(dpkg-query -W -f '${db:Status-Status} ${Version}' -- "$name" 2>/dev/null)" != "installed $version" ] ||
+        [ "$(dpkg-query -W -f '${db:Status-Status} ${Version}' -- "$name" 2>/dev/null)" != "installed $version" ] || {
+            from="$from $want"; continue; }
+        if [ -n "$cache" ]; then
+            file=$(cached "$name" "$version"); from="$from $file"
+            [ -n "$file" ] || { say "$name $version is not in $cache"; bad=yes; }
             continue
+        fi
+        from="$from $want"
         found=$(apt-cache madison -- "$name" 2>/dev/null | awk -F' *[|] *' '!/Sources$/ && !s[$2]++ {print $2}')
         if [ -z "$found" ]; then
             say "no repository of this host has a package $name"; bad=yes
@@ -104,7 +114,7 @@ if [ -n "$install$remove" ]; then
     for name in $remove; do
         dpkg-query -W -f x -- "$name" >/dev/null 2>&1 || gone=$(echo " $gone " | sed "s, $name- , ,")
     done
-    set -- ${downgrade:+--allow-downgrades} --no-install-recommends install $install $gone
+    set -- ${downgrade:+--allow-downgrades} ${cache:+--no-download} --no-install-recommends install $from $gone
     if ! apt -s "$@"; then
         cat "$log" >"$work/plan"
         say 'apt finds no way to install these packages:'
@@ -125,7 +135,7 @@ if [ -n "$install$remove" ]; then
             say "there is no space left: $(df -Ph / /var /boot 2>/dev/null | awk 'NR > 1 {print $6, $4 " free"}' |
                 sort -u | tr '\n' ';')"
     }
-    if ! apt --download-only "$@"; then
+    if [ -z "$cache" ] && ! apt --download-only "$@"; then
         if grep -q '404  *Not Found' "$log"; then
             # The lists are older than the archive: read them anew, once.
             update_all && apt --download-only "$@" || { disk; complaints; stop 'the packages could not be fetched'; }

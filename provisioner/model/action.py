@@ -67,7 +67,8 @@ class Packages:
 
     `install`: (name, version) pairs, version None for any. `remove`: names. `unhold` happens before, `hold` after;
     when the transaction fails the holds that were there are put back. `lists`: repository names whose lists are
-    read anew first; () none, ("*",) all. `allow_downgrade` must be meant.
+    read anew first; () none, ("*",) all. `allow_downgrade` must be meant. `cache`: a folder on the host that holds
+    every package of `install` at its version; then nothing is looked up in repositories or downloaded.
     """
 
     manager: Literal["apt", "dnf"]
@@ -77,6 +78,7 @@ class Packages:
     unhold: tuple[str, ...] = ()
     lists: tuple[str, ...] = ()
     allow_downgrade: bool = False
+    cache: str = ""
     timeout: float = 1800.0
 
 
