@@ -14,52 +14,65 @@ new pod holds the module by then, unloading says busy and the new driver comes i
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from provisioner.kube.api import merged
+from provisioner.kube.api import Api, merged
 from provisioner.kube.objects import Node, Pod, tolerates
+from provisioner.upgrade import pods as rules
+from provisioner.upgrade.drain import Asking, Blocker, Outcome, Progress, Waiting, leaving, until_none
+from provisioner.upgrade.record import refuse_newer
 
 TAINT = "provision.dev/driver-upgrade"
 EFFECT = "NoSchedule"
 PAUSED = "paused-for-driver-upgrade"
 _DEPLOY = "nvidia.com/gpu.deploy."
 _LABEL = "node-label "
+_DAEMON = "daemonset "
 
 
 @dataclass(frozen=True)
 class Pause:
     """How the DaemonSets' pods are kept away.
 
-    labels   node labels to pause, with the values to give back
-    evict    pods to evict once the taint is there
-    returning  those of them that tolerate every taint: their DaemonSets make new ones at once
+    labels     node labels to pause, with the values to give back
+    daemons    DaemonSets ("NAMESPACE/NAME") whose pods go
+    returning  those of them that tolerate every taint: they make new pods at once
     """
 
     labels: tuple[tuple[str, str], ...] = ()
-    evict: tuple[Pod, ...] = ()
-    returning: tuple[Pod, ...] = ()
+    daemons: tuple[str, ...] = ()
+    returning: tuple[str, ...] = ()
 
     @property
     def remembered(self) -> tuple[str, ...]:
         """What NodeRecord.clients keeps, to give back."""
-        return tuple(f"{_LABEL}{key}={value}" for key, value in self.labels)
+        return (
+            *(f"{_LABEL}{key}={value}" for key, value in self.labels),
+            *(_DAEMON + name for name in self.daemons),
+        )
 
 
 def pause(node: Node, clients: Iterable[Pod]) -> Pause:
     """What to do about the clients among a node's pods (see pods.clients). Pure."""
     labels: dict[str, str] = {}
-    evict, returning = [], []
+    daemons, returning = set(), set()
     for pod in clients:
-        keys = [key for key in pod.node_selector if key.startswith(_DEPLOY) and key in node.labels]
-        if keys:
-            labels |= {key: "true" if node.labels[key] == PAUSED else node.labels[key] for key in keys}
-            continue
-        evict.append(pod)
-        if tolerates(pod.tolerations, TAINT, EFFECT):
-            returning.append(pod)
-    return Pause(tuple(sorted(labels.items())), tuple(evict), tuple(returning))
+        daemons.add(_name(pod))
+        keys = _deploy_labels(pod, node)
+        labels |= {key: "true" if node.labels[key] == PAUSED else node.labels[key] for key in keys}
+        if not keys and tolerates(pod.tolerations, TAINT, EFFECT):
+            returning.add(_name(pod))
+    return Pause(tuple(sorted(labels.items())), tuple(sorted(daemons)), tuple(sorted(returning)))
+
+
+def _deploy_labels(pod: Pod, node: Node) -> list[str]:
+    return [key for key in pod.node_selector if key.startswith(_DEPLOY) and key in node.labels]
+
+
+def _name(pod: Pod) -> str:
+    return f"{pod.namespace}/{pod.controller[1]}"
 
 
 def paused(node: Node, labels: Iterable[tuple[str, str]]) -> dict[str, Any] | None:
@@ -89,3 +102,57 @@ def resumed(node: Node, remembered: Sequence[str] = ()) -> dict[str, Any] | None
 
 def _ours(taint: Any) -> bool:
     return bool(taint.get("key") == TAINT)
+
+
+def keep_away(on: Waiting, plan: Pause, use: Callable[[], rules.GpuUse], token: int) -> Outcome:
+    """Taint and label the node, evict its clients, and wait until they are gone. May be called again after a crash.
+
+    Of DaemonSets in `plan.returning` the pods that were there are evicted, and new ones not waited for.
+    Raises LeaseLost, what `guard` raises, KubeError.
+    """
+    on.guard()
+
+    def decide(node: Node) -> dict[str, Any] | None:
+        refuse_newer(node, token)
+        return paused(node, plan.labels)
+
+    node = on.api.change_node(on.node, decide)
+    asking, once = Asking(on), set[str]()
+
+    def look(seconds: float) -> Progress:
+        found = rules.clients(on.api.pods(node=on.node), use())
+        if not once:
+            once.update(pod.uid for pod in found)
+        left = [pod for pod in found if pod.uid in once or _name(pod) not in plan.returning]
+        # The DaemonSet controller itself takes away what a label placed.
+        going = [pod for pod in left if pod.terminating or _deploy_labels(pod, node)]
+        kept = asking.ask([pod for pod in left if pod not in going], seconds)
+        blockers = (*kept, *(Blocker(pod.full_name, leaving(pod)) for pod in going))
+        return Progress(len(left), blockers, asking.evicted, seconds)
+
+    return until_none(on, look)
+
+
+def let_back(api: Api, name: str, token: int, remembered: Sequence[str] = ()) -> None:
+    """Take our taint off and give paused labels back. Raises LeaseLost, KubeError."""
+
+    def decide(node: Node) -> dict[str, Any] | None:
+        refuse_newer(node, token)
+        return resumed(node, remembered)
+
+    api.change_node(name, decide)
+
+
+def wait_back(on: Waiting, remembered: Sequence[str]) -> Outcome:
+    """Wait until each remembered DaemonSet that still exists has a ready pod on the node again."""
+    wanted = {entry.removeprefix(_DAEMON) for entry in remembered if entry.startswith(_DAEMON)}
+
+    def look(seconds: float) -> Progress:
+        there = {f"{daemon.namespace}/{daemon.name}" for daemon in on.api.daemons()} if wanted else set()
+        ready = {_name(pod) for pod in on.api.pods(node=on.node) if pod.ready and not pod.terminating}
+        blockers = tuple(
+            Blocker(f"DaemonSet {name}", "has no ready pod here yet") for name in sorted(wanted & there - ready)
+        )
+        return Progress(len(blockers), blockers, 0, seconds)
+
+    return until_none(on, look)

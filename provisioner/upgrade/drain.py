@@ -6,7 +6,7 @@ after `timeout` the drain has failed and the node goes back as it was.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -74,37 +74,50 @@ class Waiting:
     report: Report = field(default=lambda progress: None)
 
 
-def drain(
-    on: Waiting, mode: Literal["gpu-pods", "full"], use: Callable[[], rules.GpuUse], *, stuck_for: float = 0.0
-) -> Outcome:
+class Asking:
+    """Asks pods to go, each at once and again every AGAIN seconds while it is refused."""
+
+    def __init__(self, on: Waiting) -> None:
+        self._on = on
+        self._asked: dict[str, float] = {}
+        self._refused: dict[str, Blocker] = {}
+
+    def ask(self, pods: Collection[Pod], seconds: float) -> tuple[Blocker, ...]:
+        """Ask those that are due at `seconds` since the wait began; what keeps each of `pods`."""
+        for pod in pods:
+            if pod.uid not in self._asked or seconds - self._asked[pod.uid] >= AGAIN:
+                self._on.guard()
+                self._refused.pop(pod.uid, None)
+                blocker = _evict(self._on.api, pod)
+                self._asked[pod.uid] = seconds
+                if blocker is not None:
+                    self._refused[pod.uid] = blocker
+        return tuple(self._refused.get(pod.uid, Blocker(pod.full_name, "was asked to go")) for pod in pods)
+
+    @property
+    def evicted(self) -> int:
+        """Pods whose eviction was granted."""
+        return len(self._asked.keys() - self._refused.keys())
+
+
+def drain(on: Waiting, mode: Literal["gpu-pods", "full"], use: Callable[[], rules.GpuUse]) -> Outcome:
     """Evict what uses a card (or everything) and wait until it is gone. May be called again after a crash.
 
-    use        asked at every look, since processes on the host come and go
-    stuck_for  seconds after which it ends as a timeout when all that is left may not be evicted at all; 0: `timeout`
-    Raises what `guard` raises; Forbidden, ApiUnreachable after the API's patience.
+    `use` is asked at every look, for pods and their processes come and go.
+    Raises what `guard` raises; Forbidden; ApiUnreachable after the API's patience.
     """
-    asked: set[str] = set()
-    refused: dict[str, tuple[float, Blocker]] = {}
+    asking = Asking(on)
 
     def look(seconds: float) -> Progress:
         found = rules.drain(on.api.pods(node=on.node), use(), mode)
-        for pod in found.evict:
-            if pod.uid not in refused or seconds - refused[pod.uid][0] >= AGAIN:
-                on.guard()
-                blocker = _evict(on.api, pod)
-                asked.add(pod.uid)
-                refused.pop(pod.uid, None)
-                if blocker is not None:
-                    refused[pod.uid] = (seconds, blocker)
-        keeping = {uid: blocker for uid, (_, blocker) in refused.items()}
-        return Progress(
-            len(found.evict) + len(found.wait) + len(found.stuck),
-            _blockers(found, keeping),
-            len(asked - refused.keys()),
-            seconds,
+        blockers = (
+            *asking.ask(found.evict, seconds),
+            *(Blocker(pod.full_name, reason) for pod, reason in found.stuck),
+            *(Blocker(pod.full_name, leaving(pod)) for pod in found.wait),
         )
+        return Progress(len(blockers), blockers, asking.evicted, seconds)
 
-    return _until_none(on, look)
+    return until_none(on, look)
 
 
 def wait_for_jobs(on: Waiting, selector: str) -> Outcome:
@@ -115,20 +128,11 @@ def wait_for_jobs(on: Waiting, selector: str) -> Outcome:
         blockers = tuple(Blocker(pod.full_name, f"is {pod.phase or 'there'} (waited for: {selector})") for pod in left)
         return Progress(len(left), blockers, 0, seconds)
 
-    return _until_none(on, look)
+    return until_none(on, look)
 
 
-def wait_gone(on: Waiting, found: Callable[[], Collection[Pod]]) -> Outcome:
-    """Wait until `found` finds no pod any more; nothing is evicted."""
-
-    def look(seconds: float) -> Progress:
-        left = found()
-        return Progress(len(left), tuple(Blocker(pod.full_name, _leaving(pod)) for pod in left), 0, seconds)
-
-    return _until_none(on, look)
-
-
-def _until_none(on: Waiting, look: Callable[[float], Progress]) -> Outcome:
+def until_none(on: Waiting, look: Callable[[float], Progress]) -> Outcome:
+    """`look`, given the seconds since it began, again until nothing is left; reports what changed."""
     began, tries, said = on.api.clock(), 0, ""
     while True:
         progress = look(on.api.clock() - began)
@@ -142,17 +146,6 @@ def _until_none(on: Waiting, look: Callable[[float], Progress]) -> Outcome:
         if on.api.stop.wait(_PAUSES[min(tries, len(_PAUSES) - 1)]):
             return Outcome("stopped", progress)
         tries += 1
-
-
-def evict(on: Waiting, pods: Collection[Pod]) -> tuple[Blocker, ...]:
-    """Ask once for the eviction of these pods; what refused."""
-    blockers = []
-    for pod in pods:
-        on.guard()
-        blocker = _evict(on.api, pod)
-        if blocker is not None:
-            blockers.append(blocker)
-    return tuple(blockers)
 
 
 def _evict(api: Api, pod: Pod) -> Blocker | None:
@@ -177,15 +170,8 @@ def _budget(budget: Budget) -> str:
     return f"{budget.full_name} ({rule}, allows {budget.allowed} now)"
 
 
-def _blockers(found: rules.Drain, refused: Mapping[str, Blocker]) -> tuple[Blocker, ...]:
-    return (
-        *(refused.get(pod.uid, Blocker(pod.full_name, "is asked to go")) for pod in found.evict),
-        *(Blocker(pod.full_name, reason) for pod, reason in found.stuck),
-        *(Blocker(pod.full_name, _leaving(pod)) for pod in found.wait),
-    )
-
-
-def _leaving(pod: Pod) -> str:
+def leaving(pod: Pod) -> str:
+    """Why a pod that was asked to go is still there."""
     if not pod.terminating:
         return "is still there"
     kept = f", kept by finalizer {', '.join(pod.finalizers)}" if pod.finalizers else ""

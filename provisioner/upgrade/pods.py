@@ -185,12 +185,14 @@ def cuda_required(pod: Pod) -> str:
     env = dict(pod.env)
     if env.get("NVIDIA_DISABLE_REQUIRE", "").lower() in ("1", "true"):
         return ""
-    asked = [_REQUIRED.findall(alternative) for alternative in env.get("NVIDIA_REQUIRE_CUDA", "").split(" ")]
+    asked: list[list[str]] = [
+        _REQUIRED.findall(alternative) for alternative in env.get("NVIDIA_REQUIRE_CUDA", "").split(" ")
+    ]
     found = [max(some, key=_number) for some in asked if some]
     if found:
         return min(found, key=_number)
     version = _VERSION.match(env.get("CUDA_VERSION", ""))
-    return str(version[1]) if version else ""
+    return version[1] if version else ""
 
 
 def _number(version: str) -> tuple[int, ...]:
