@@ -44,6 +44,8 @@ HOSTS = {
         HostSpec("gpu-x", 22206, "debian12", "Debian 12, for tests that break a host"),
         HostSpec("gpu-y", 22207, "debian13", "Debian 13, for tests that break a host"),
         HostSpec("gpu-z", 22208, "debian12", "Debian 12, for tests that break a host"),
+        HostSpec("gpu-u", 22211, "debian12", "Debian 12, for tests of containerd 1.6"),
+        HostSpec("gpu-v", 22212, "debian13", "Debian 13, for tests of containerd 1.7"),
     )
 }
 
