@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator
 from typing import Any, Literal
 
@@ -17,6 +18,8 @@ from provisioner.tasks.packaging.closure_on_host import SERVICE
 from provisioner.tasks.packaging.stack import unfinished
 from provisioner.tasks.task import Task, task
 
+WORD = re.compile(r"[A-Za-z0-9][A-Za-z0-9+._-]*(:[a-z0-9]+)?(=[A-Za-z0-9][A-Za-z0-9.+~:^_-]*)?")
+"""NAME or NAME=VERSION. Anything else would mean something else on a package manager's command line."""
 DISRUPTION = {"none": Disruption.NONE, "service": Disruption.SERVICE}
 
 
@@ -44,9 +47,10 @@ class GeneralPackages(Task):
 
     def __post_init__(self) -> None:
         for word in self.names:
-            name, _, version = word.partition("=")
-            if not name or (version and self.state == "absent"):
-                raise PlaybookError(f"packages: {word!r} isn't a name" + (" to be absent" if version else ""))
+            if not WORD.fullmatch(word) or word.endswith("-"):
+                raise PlaybookError(f"packages: {word!r} isn't a name", remedy="write NAME or NAME=VERSION")
+            if "=" in word and self.state == "absent":
+                raise PlaybookError(f"packages: {word!r} isn't a name to be absent", remedy="leave the version out")
 
     def probes(self, ctx: Context) -> Iterable[Probe[Any]]:
         yield PackagesProbe()

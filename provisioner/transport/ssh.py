@@ -90,13 +90,13 @@ class SshExecutor:
         except NotRun as ended:
             raise self._not_run(link, ended) from None
         except Cut:
-            lost = link.transport is None
+            lost, why = link.transport is None, _lost_why(link)  # before `_end`, after which nobody else ended it
             self._end(link)
             raise Disconnected(
                 f"{self.host.name}: the connection was lost in the middle of a script"
                 if lost
                 else f"{self.host.name}: the shell that ran a script was killed",
-                why=_lost_why(link) if lost else "its output ended without a result",
+                why=why if lost else "its output ended without a result",
                 remedy=UNKNOWN,
             ) from None
         except TimeoutError:
