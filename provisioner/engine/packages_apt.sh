@@ -114,7 +114,7 @@ if [ -n "$install$remove" ]; then
     for name in $remove; do
         dpkg-query -W -f x -- "$name" >/dev/null 2>&1 || gone=$(echo " $gone " | sed "s, $name- , ,")
     done
-    set -- ${downgrade:+--allow-downgrades} ${cache:+--no-download} --no-install-recommends install $from $gone
+    set -- ${downgrade:+--allow-downgrades} --no-install-recommends install $from $gone
     if ! apt -s "$@"; then
         cat "$log" >"$work/plan"
         say 'apt finds no way to install these packages:'
@@ -130,6 +130,13 @@ if [ -n "$install$remove" ]; then
     [ -z "$others" ] || stop "this transaction would also remove: $(echo $others)" \
         'nothing was changed: packages that the plan does not name are never removed' \
         'remove them yourself, or see with `apt-cache rdepends` why they are in the way'
+    if [ -n "$cache" ]; then
+        # apt can't take files and be told not to download at once; what it would fetch is seen here instead.
+        others=$(awk '/^Inst / {print $2}' "$log" | while read -r name; do
+            case " $(echo $install)" in *" ${name%%:*}="*) ;; *) echo "$name" ;; esac
+        done)
+        [ -z "$others" ] || stop "this transaction would also install: $(echo $others)" "they are not in $cache"
+    fi
     disk() {
         ! grep -q 'No space left on device\|enough free space' "$log" ||
             say "there is no space left: $(df -Ph / /var /boot 2>/dev/null | awk 'NR > 1 {print $6, $4 " free"}' |
