@@ -112,6 +112,7 @@ class Pod:
     running     some container runs, or may: False once all have ended, whatever finalizers keep the object
     env         literal values of the environment of its containers, in their order, by name
     node_selector, tolerations  as in its spec
+    message     what its containers said as they ended or what they wait for, else what kubelet says of the pod
     """
 
     namespace: str
@@ -176,8 +177,18 @@ def pod(raw: Json) -> Pod:
         node_selector=_strings(_map(spec, "nodeSelector")),
         tolerations=tuple(spec.get("tolerations") or ()),
         created=seconds(str(meta.get("creationTimestamp") or "")),
-        message=str(status.get("message") or status.get("reason") or ""),
+        message=_message(status),
     )
+
+
+def _message(status: Json) -> str:
+    """What its containers left as they ended, or what they wait for; else what kubelet says of the whole pod."""
+    said = []
+    for container in status.get("containerStatuses") or ():
+        for state in ("terminated", "waiting"):
+            found = _map(container, "state", state)
+            said += [str(found[key]) for key in ("reason", "message") if found.get(key)]
+    return ": ".join(said) or ": ".join(str(status[key]) for key in ("reason", "message") if status.get(key))
 
 
 def _containers(spec: Json) -> Iterator[Json]:

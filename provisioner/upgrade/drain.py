@@ -44,7 +44,7 @@ class Progress:
         """One line for people."""
         named = "; ".join(f"{blocker.pod} {blocker.reason}" for blocker in self.blockers[:4])
         more = f"; and {len(self.blockers) - 4} more" if len(self.blockers) > 4 else ""
-        return f"{self.left} pod{'' if self.left == 1 else 's'} left: {named}{more}" if self.left else "no pod is left"
+        return f"waiting for {self.left}: {named}{more}" if self.left else "nothing is left to wait for"
 
 
 @dataclass(frozen=True)
