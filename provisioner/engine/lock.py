@@ -15,6 +15,7 @@ from provisioner.model.inventory import Repository
 from provisioner.model.lock import Closure, Lock, LockedPackage
 from provisioner.quoting import quote
 from provisioner.tasks.packaging import apt
+from provisioner.tasks.packaging.keys import key_refusal
 from provisioner.tasks.packaging.locked import Wanted
 from provisioner.tasks.packaging.names import OWN_VERSION, STACK, TOOLKIT, built_from_driver, role, top_packages
 from provisioner.tasks.packaging.repository import filled
@@ -36,6 +37,10 @@ def lock_script(want: Wanted, system: System, repositories: Sequence[Repository]
             f"no closure can be found on {want.distribution}",
             why="the closure is found with apt; this system uses another package manager",
         )
+    for repository in repositories:
+        refusal = key_refusal(repository)
+        if refusal is not None:
+            raise LockError(refusal.what, why=refusal.why, remedy=refusal.remedy)
     sets = (want.top,) if want.top else top_packages(want.family, want.source, want.flavour, want.driver)
     values = {
         "top_sets": "\n".join(" ".join(names) for names in sets),

@@ -15,7 +15,7 @@ from provisioner.tasks.context import Context
 from provisioner.tasks.packaging import told
 from provisioner.tasks.packaging.agreement import disagreements, module_findings
 from provisioner.tasks.packaging.apt import PREFERENCES
-from provisioner.tasks.packaging.closure_on_host import difference, package_change
+from provisioner.tasks.packaging.closure_on_host import difference, package_change, strangers
 from provisioner.tasks.packaging.stack import Stack, other_driver, stack, stack_probes
 from provisioner.tasks.task import Task, task
 
@@ -55,6 +55,9 @@ class Driver(Task):
             yield from _held_before(facts, have, [package.name for package in found.wrong])
         if found.moves:
             return
+        alone = strangers(have.state, {package.name for package in have.closure.packages}, driver)
+        if alone:
+            yield Note("packages", f"not in the lock, so not held: {', '.join(alone)} (driver.packages can name them)")
         yield from self._proven(facts, ctx, driver, have.closure.flavour)
 
     def describe(self, facts: Facts, ctx: Context) -> Mapping[str, Any]:

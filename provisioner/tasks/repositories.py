@@ -11,7 +11,7 @@ from provisioner.facts.host import System, SystemProbe
 from provisioner.facts.packages import PackagesProbe
 from provisioner.facts.repositories import SecretFile, SecretFileProbe, Sources, SourcesProbe
 from provisioner.model.action import Packages, RemoveFile, WriteFile
-from provisioner.model.change import Change, Finding, Kind, Note, Refusal
+from provisioner.model.change import Change, Finding, Kind, Note
 from provisioner.model.fact import Facts, Probe
 from provisioner.model.inventory import Repository
 from provisioner.tasks.context import Context
@@ -19,7 +19,7 @@ from provisioner.tasks.packaging.apt import key_path
 from provisioner.tasks.packaging.backend import Backend, HostFile
 from provisioner.tasks.packaging.choose import BACKENDS, backend_for
 from provisioner.tasks.packaging.conflicts import OURS, conflicts
-from provisioner.tasks.packaging.openpgp import fingerprints
+from provisioner.tasks.packaging.keys import key_refusal
 from provisioner.tasks.packaging.repository import filled
 from provisioner.tasks.task import Task, task
 
@@ -73,38 +73,6 @@ class Repositories(Task):
         lists = _lists(changes, sources, ctx.repositories, system, backend)
         if lists is not None:
             yield lists
-
-
-def key_refusal(repository: Repository) -> Refusal | None:
-    """Why the repository's key can't be trusted, or None."""
-    subject = f"repository {repository.name}"
-    if not repository.key or not repository.fingerprint:
-        lacking = "key" if not repository.key else "fingerprint"
-        return Refusal(
-            subject,
-            f"repository {repository.name} has no {lacking}",
-            "packages are installed only from a repository whose key was named and compared",
-            f"add key_file (or key) and key_fingerprint to [repositories.{repository.name}]; "
-            "`gpg --show-keys FILE` prints the fingerprint of a key file that you trust",
-        )
-    try:
-        found = fingerprints(repository.key)
-    except ValueError as error:
-        return Refusal(
-            subject,
-            f"the key of repository {repository.name} can't be read",
-            str(error),
-            "give the armoured public key, as `gpg --armor --export` writes it",
-        )
-    wanted = repository.fingerprint.replace(" ", "").upper().removeprefix("0X")
-    if found != (wanted,):
-        return Refusal(
-            subject,
-            f"the key of repository {repository.name} isn't the one the inventory names",
-            f"the key's fingerprint is {', '.join(found)}; the inventory says {wanted}",
-            "find out from the repository's owner which is right before you correct either",
-        )
-    return None
 
 
 def _files(repository: Repository, backend: Backend, system: System, facts: Facts) -> Iterator[Change]:

@@ -10,7 +10,7 @@ from provisioner.model.action import Packages
 from provisioner.model.change import Change, Disruption, Kind
 from provisioner.model.lock import LockedPackage
 from provisioner.tasks.packaging.backend import Backend
-from provisioner.tasks.packaging.names import built_from_driver
+from provisioner.tasks.packaging.names import MODULE, built_from_driver
 from provisioner.tasks.packaging.versions import upstream
 
 SERVICE = "maintainer scripts restart services and reload systemd"
@@ -18,8 +18,8 @@ SERVICE = "maintainer scripts restart services and reload systemd"
 
 @dataclass(frozen=True)
 class Difference:
-    """What separates a host from locked packages. `remove`: installed packages of another driver version that the
-    lock doesn't name."""
+    """What separates a host from locked packages. `remove`: installed packages of another driver version, or of
+    the other flavour's module, that the lock doesn't name."""
 
     packages: tuple[LockedPackage, ...]
     wrong: tuple[LockedPackage, ...]
@@ -51,7 +51,8 @@ def difference(
 
 
 def leftovers(state: PackageState, locked: set[str], driver: str) -> tuple[str, ...]:
-    """Installed packages built from another version of the driver, that the lock doesn't name."""
+    """Installed packages, not named by the lock, that are built from another version of the driver, or bring the
+    other flavour's kernel module."""
     return tuple(
         sorted(
             package.name
@@ -59,7 +60,22 @@ def leftovers(state: PackageState, locked: set[str], driver: str) -> tuple[str, 
             if package.installed
             and package.name not in locked
             and built_from_driver(package.name, package.version)
-            and upstream(package.version) != driver
+            and (upstream(package.version) != driver or MODULE.fullmatch(package.name))
+        )
+    )
+
+
+def strangers(state: PackageState, locked: set[str], driver: str) -> tuple[str, ...]:
+    """Installed packages of this very driver that the lock doesn't name and nobody holds: they could move alone."""
+    return tuple(
+        sorted(
+            package.name
+            for package in state.packages.values()
+            if package.installed
+            and package.name not in locked
+            and package.name not in state.holds
+            and built_from_driver(package.name, package.version)
+            and upstream(package.version) == driver
         )
     )
 

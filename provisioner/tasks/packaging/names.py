@@ -28,6 +28,12 @@ STACK = re.compile(
 )
 """Names that belong to the driver's stack, in NVIDIA's repositories, Debian's and Ubuntu's archives."""
 
+MODULE = re.compile(
+    r"nvidia-(open-)?kernel-(open-)?(dkms|source)|nvidia-open-kernel-support|nvidia-dkms(-.*)?|kmod-nvidia.*|"
+    r"nvidia-open(-\d+)?|cuda-drivers(-\d+)?|nvidia-headless-.*"
+)
+"""Packages that bring, or lead to, a kernel module: of the two flavours only one can be installed."""
+
 AUTOMATIC_UPDATE_PREFIXES = (
     "nvidia-",
     "libnvidia-",

@@ -129,6 +129,11 @@ def test_what_cant_be_asked(want: Wanted) -> None:
         lock_script(want, UBUNTU, [])
 
 
+def test_a_key_that_isnt_the_named_one_is_not_trusted_for_a_lock_either() -> None:
+    with pytest.raises(LockError, match="isn't the one the inventory names"):
+        lock_script(JAMMY, UBUNTU, [replace(REPO, fingerprint="0" * 40)])
+
+
 def test_differences_name_held_packages_only() -> None:
     one = CLOSURES[DEBIAN]
     moved = tuple(replace(p, version="535.261.03-1") if p.name == "nvidia-smi" else p for p in one.packages)

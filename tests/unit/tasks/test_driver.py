@@ -9,6 +9,7 @@ import pytest
 
 from provisioner.facts.driver import Library, Module, Smi
 from provisioner.facts.host import System
+from provisioner.facts.packages import Package
 from provisioner.model.action import Packages, Run
 from provisioner.model.change import Change, Disruption, Kind, Note, Refusal
 from provisioner.model.lock import Lock
@@ -92,6 +93,24 @@ def test_what_another_version_left_behind_is_removed_and_holds_on_it_are_lifted(
     assert action.unhold == ("libcuda1", "xserver-xorg-video-nvidia")
     (note,) = [finding for finding in found if isinstance(finding, Note)]
     assert note.text == "held before by someone: libcuda1; held again at the locked version"
+
+
+def test_the_other_flavour_goes_even_at_the_same_version() -> None:
+    state = dpkg(
+        "nvidia-open-kernel-dkms 535.216.03-1 amd64\nnvidia-open-kernel-support 535.216.03-1 amd64\n"
+        "libcuda1 535.216.03-2~bpo12+1 amd64\nlibnvidia-egl-gbm1 1.1.0-2 amd64\n"
+    )
+    _, action = only(changes(TASK, driver_facts(DEBIAN, state, loaded="535.216.03"), context(DEBIAN)))
+    assert action.remove == ("nvidia-open-kernel-dkms", "nvidia-open-kernel-support")
+
+
+def test_a_part_of_this_driver_outside_the_lock_is_told() -> None:
+    more = installed(DEBIAN)
+    extra = Package("nvidia-opencl-icd", "535.216.03-2~bpo12+1", "amd64")
+    state = replace(more, packages={**more.packages, extra.name: extra})
+    (note,) = findings(TASK, driver_facts(DEBIAN, state), context(DEBIAN))
+    assert isinstance(note, Note)
+    assert "nvidia-opencl-icd" in note.text
 
 
 def test_a_missing_hold_alone_disturbs_nothing() -> None:
