@@ -1,0 +1,86 @@
+"""The machine below a node: how many cards it shows, and what a command does on it."""
+
+from __future__ import annotations
+
+import hashlib
+import shlex
+import subprocess
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from tests.lab.host import LabHost
+
+
+class Machine(Protocol):
+    """What the agent needs of a machine. Each method may block."""
+
+    def machine_id(self) -> str: ...
+
+    def boot(self) -> str:
+        """Identity of the boot; empty while the machine is down."""
+
+    def cards(self) -> int: ...
+
+    def run(self, command: Sequence[str]) -> tuple[int, str]:
+        """Exit status and the end of the output."""
+
+
+def _succeeds(command: Sequence[str]) -> tuple[int, str]:
+    return 0, ""
+
+
+@dataclass
+class Described:
+    """A machine that is only described: its fields may be changed by a test at any time."""
+
+    id: str
+    count: int | Callable[[], int] = 0
+    booted: str = "boot-1"
+    runs: Callable[[Sequence[str]], tuple[int, str]] = field(default=_succeeds)
+
+    def machine_id(self) -> str:
+        return self.id
+
+    def boot(self) -> str:
+        return self.booted
+
+    def cards(self) -> int:
+        return self.count() if callable(self.count) else self.count
+
+    def run(self, command: Sequence[str]) -> tuple[int, str]:
+        return self.runs(command)
+
+
+class Hosted:
+    """A host of the lab, asked through the container engine."""
+
+    def __init__(self, host: LabHost) -> None:
+        self._host = host
+
+    def machine_id(self) -> str:
+        return self._host.get("/etc/machine-id").decode().strip()
+
+    def boot(self) -> str:
+        try:
+            done = self._host.exec(
+                "cat /proc/sys/kernel/random/boot_id && sed 's/.*) //' /proc/1/stat | cut -d ' ' -f 20", timeout=10
+            )
+        except subprocess.TimeoutExpired:
+            return ""
+        identity = done.stdout if done.returncode == 0 else ""
+        return hashlib.sha256(identity.encode()).hexdigest()[:16] if identity else ""
+
+    def cards(self) -> int:
+        try:
+            done = self._host.exec("nvidia-smi -L", timeout=20)
+        except subprocess.TimeoutExpired:
+            return 0
+        return sum(line.startswith("GPU ") for line in done.stdout.splitlines()) if done.returncode == 0 else 0
+
+    def run(self, command: Sequence[str]) -> tuple[int, str]:
+        try:
+            done = self._host.exec(shlex.join(command), timeout=120)
+        except subprocess.TimeoutExpired:
+            return 124, "the command did not end within 120 s"
+        return done.returncode, (done.stdout + done.stderr)[-2000:]
