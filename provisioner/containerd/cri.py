@@ -86,9 +86,14 @@ class Cri:
 
     @property
     def default(self) -> str | None:
-        """`default_runtime_name`; None where it is unset or empty, which containerd takes as runc."""
+        """`default_runtime_name`; None where it is unset (or empty), which means runc."""
         name = at(self.table, DEFAULT_NAME)
         return name if isinstance(name, str) and name else None
+
+    @property
+    def default_is_empty(self) -> bool:
+        """`default_runtime_name = ""`, with which the CRI plugin doesn't load; unset is fine."""
+        return at(self.table, DEFAULT_NAME) == ""
 
     @property
     def ordinary_default(self) -> str | None:

@@ -57,16 +57,21 @@ class Document:
     bom: bool = False
 
     @staticmethod
-    def parse(data: bytes, name: str) -> Document:
-        """Raises `Refused` where `data` isn't UTF-8 or not TOML; `name` is the file's, for the message."""
+    def parse(data: bytes, name: str, *, any_bytes: bool = False) -> Document:
+        """Raises `Refused` where `data` isn't UTF-8 or not TOML; `name` is the file's, for the message.
+
+        `any_bytes` lets bytes that aren't UTF-8 pass, as the TOML reader of containerd 1.x does; they
+        are kept as they are.
+        """
         bom = data.startswith(codecs.BOM_UTF8)
         try:
-            document = Document(data[3 * bom :].decode("utf-8"), bom)
+            text = data[3 * bom :].decode("utf-8", "surrogateescape" if any_bytes else "strict")
+            document = Document(text, bom)
             document.meaning  # noqa: B018 - parses
         except UnicodeDecodeError as error:
             raise Refused(
-                f"{name} isn't UTF-8 text (byte {error.start + 3 * bom}), so containerd can't read it either.",
-                "Write the file anew, or move it away to start from an empty one.",
+                f"{name} isn't UTF-8 text (byte {error.start + 3 * bom}), and containerd 2 doesn't start with it.",
+                "Save the file as UTF-8.",
             ) from None
         except ValueError as error:
             raise Refused(
@@ -77,7 +82,7 @@ class Document:
 
     def encode(self) -> bytes:
         """The bytes of the file."""
-        return codecs.BOM_UTF8 * self.bom + self.text.encode("utf-8")
+        return codecs.BOM_UTF8 * self.bom + self.text.encode("utf-8", "surrogateescape")
 
     @cached_property
     def meaning(self) -> Table:

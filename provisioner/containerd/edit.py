@@ -97,7 +97,7 @@ class Opened:
 
 def _edit(config: bytes, wanted: Wanted, files: Mapping[str, bytes], path: str) -> Edit:
     k3s.refuse_generated(config, path)
-    document = Document.parse(config, path)
+    document = Document.parse(config, path, any_bytes=wanted.release.major < 2)
     imported = drop_ins.read(document, path, files, wanted.release)
     normal = normalize(document, imported, wanted.release)
     notes, warnings = list(normal.notes), list(normal.warnings)
@@ -106,7 +106,7 @@ def _edit(config: bytes, wanted: Wanted, files: Mapping[str, bytes], path: str) 
     if document.bom and wanted.release.major >= 2:
         document = Document(document.text)
         notes.append("Took the byte order mark away: containerd 2 doesn't start with it.")
-    warnings += drop_ins.check(imported, normal.version, path, wanted.release)
+    warnings += drop_ins.check(document.meaning, imported, normal.version, path, wanted.release)
     opened = Opened(document, table_of(document, normal.version, wanted.release), imported, wanted.release)
     planned = _plan(opened, wanted)
     warnings += planned.warnings

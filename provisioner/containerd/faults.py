@@ -27,6 +27,8 @@ def _faults(cri: Cri, registry: Table, release: Release) -> Iterator[Problem]:
         yield Problem(
             "default-missing", f"The default handler {default} doesn't exist, so the CRI plugin doesn't load."
         )
+    if cri.default_is_empty:
+        yield Problem("default-empty", "default_runtime_name is empty, so the CRI plugin doesn't load.")
     for name, runtime in cri.runtimes.items():
         privileged = runtime.get("privileged_without_host_devices") is True
         if runtime.get("privileged_without_host_devices_all_devices_allowed") is True and not privileged:

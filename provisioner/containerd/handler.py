@@ -19,6 +19,7 @@ from provisioner.containerd.cri import (
     Cri,
     is_nvidia,
     is_runc_shim,
+    program,
 )
 from provisioner.containerd.document import Table, at
 from provisioner.containerd.record import Default
@@ -226,7 +227,7 @@ def _target(cri: Cri, wanted: Wanted, recorded: Default | None) -> str | None:
         return NVIDIA
     if cri.default == NVIDIA:
         return back(cri, recorded)
-    if cri.default and cri.default.startswith("nvidia") and cri.default not in cri.runtimes:
+    if cri.default_is_empty or ((cri.default or "").startswith("nvidia") and cri.default not in cri.runtimes):
         return RUNC
     return cri.default
 
@@ -351,6 +352,9 @@ def _cgroup_warnings(cri: Cri, wanted: Wanted) -> list[str]:
             warnings.append(
                 f"{name}: SystemdCgroup is {written!r}, not a boolean; containerd loads it, but pods fail to start."
             )
+    runc = cri.runtimes.get(RUNC)
+    if runc is not None and is_nvidia(RUNC, runc):
+        warnings.append(f"runc runs {program(runc)}, so every container passes through the toolkit in either mode.")
     has = _boolean(at(origin[1], ("options", "SystemdCgroup"))) if origin else None
     if origin and wanted.cgroup_driver == "systemd" and not has and systemd_cgroup(cri, wanted)[0] is not True:
         warnings.append(

@@ -66,15 +66,20 @@ def read(main: Document, path: str, files: Mapping[str, bytes], release: Release
         for name in sorted(files):
             if name in loaded or name == path or not matches(pattern, name):
                 continue
-            document = Document.parse(files[name], name)
+            document = Document.parse(files[name], name, any_bytes=release.major < 2)
             loaded[name] = Imported(name, document.meaning)
             waiting += patterns(document.meaning, name, release)
     return tuple(loaded.values())
 
 
-def check(imported: tuple[Imported, ...], version: int, path: str, release: Release) -> tuple[str, ...]:
+def check(main: Table, imported: tuple[Imported, ...], version: int, path: str, release: Release) -> tuple[str, ...]:
     """Warnings about the drop-ins. Raises `Refused` where one of them defeats any edit of the main file."""
-    warnings = []
+    found = {drop_in.path for drop_in in imported}
+    warnings = [
+        f"imports names {name}, which wasn't found; containerd 1.x doesn't start without it."
+        for name in patterns(main, path, release)
+        if "*" not in name and name not in found and release.major < 2
+    ]
     for drop_in in imported:
         own = drop_in.meaning.get("version")
         if type(own) is int and own > 0 and own != version:
@@ -147,6 +152,6 @@ def merged_paths(meaning: Table, release: Release) -> bool:
 def imported_patterns(config: bytes, path: str, containerd: str) -> tuple[str, ...]:
     """The absolute paths and globs that a file at `path` imports; none where it can't be read, which `edit` reports."""
     try:
-        return patterns(Document.parse(config, path).meaning, path, parse_release(containerd))
+        return patterns(Document.parse(config, path, any_bytes=True).meaning, path, parse_release(containerd))
     except (Refused, RecursionError):
         return ()

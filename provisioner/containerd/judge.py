@@ -114,7 +114,7 @@ def _problems(read: _Dump) -> Iterator[Problem]:
     by_table = read.release.major < 2 and read.cri.default_runtime_type
     if by_table and default == NVIDIA:
         yield Problem("default-table", "The table default_runtime beats default_runtime_name = nvidia.")
-    if all(is_nvidia(name, runtime) for name, runtime in read.cri.runtimes.items()):
+    if RUNC not in read.cri.runtimes and all(is_nvidia(name, runtime) for name, runtime in read.cri.runtimes.items()):
         yield Problem("runc-missing", "There is no ordinary handler such as runc beside those of NVIDIA.")
     yield from _nvidia_problems(read.cri)
     yield from load_faults(read.cri, table_at(read.meaning, registry_table(read.version)), read.release)

@@ -36,7 +36,7 @@ def remove(
 def _remove(config: bytes, containerd: str, files: Mapping[str, bytes], path: str) -> Edit:
     release = parse_release(containerd)
     k3s.refuse_generated(config, path)
-    document = Document.parse(config, path)
+    document = Document.parse(config, path, any_bytes=release.major < 2)
     imported = drop_ins.read(document, path, files, release)
     opened = Opened(document, table_of(document, written_version(document), release), imported, release)
     notes = []

@@ -131,6 +131,14 @@ def test_a_drop_in_imported_by_a_drop_in_counts() -> None:
     assert not answer.changed
 
 
+def test_a_file_that_is_imported_by_name_and_missing_is_reported_on_1() -> None:
+    main = MAIN.replace("conf.d/*.toml", "gpu.toml")
+    for release, warned in (("1.7.24", True), ("2.1.9", False)):
+        answer = run(main, {}, release)
+        assert isinstance(answer, Edit)
+        assert any("/etc/containerd/gpu.toml" in warning for warning in answer.warnings) is warned
+
+
 def test_relative_globs_are_read_from_1_7_on() -> None:
     config = b'version = 2\nimports = ["conf.d/*.toml", "x.toml", "/a/../b.toml"]\n'
     path = "/etc/containerd/config.toml"

@@ -164,6 +164,29 @@ def test_a_missing_default_is_repaired_or_refused() -> None:
     assert seen(done(foreign, mode=Mode.DEFAULT).result, "1.7.24").startswith("default=nvidia ")
 
 
+def test_an_empty_default_keeps_cri_down_and_is_repaired() -> None:
+    data = f'version = 2\n[plugins."{CRI}".containerd]\ndefault_runtime_name = ""\n'.encode()
+    assert meaning(done(data).result)["plugins"][CRI]["containerd"]["default_runtime_name"] == "runc"
+    assert (
+        meaning(done(data, mode=Mode.DEFAULT).result)["plugins"][CRI]["containerd"]["default_runtime_name"] == "nvidia"
+    )
+
+
+def test_bytes_that_only_containerd_1_reads_stay() -> None:
+    data = b"version = 2 # f\xfcr immer\n"
+    assert done(data).result.startswith(data)
+    assert isinstance(edit(data, mode=Mode.DEFAULT, containerd="2.1.9", cgroup_driver="systemd"), Refusal)
+
+
+def test_a_runc_that_is_nvidias_is_reported() -> None:
+    data = f"""version = 2
+[plugins."{CRI}".containerd.runtimes.runc]
+runtime_type = "io.containerd.runc.v2"
+options = {{ BinaryName = "/usr/bin/nvidia-container-runtime", SystemdCgroup = true }}
+""".encode()
+    assert any("passes through" in warning for warning in done(data).warnings)
+
+
 def test_remove_keeps_an_added_runc_that_was_changed_since() -> None:
     data = done(case("empty")).result.replace(
         b"SystemdCgroup = true", b"SystemdCgroup = true\n    NoPivotRoot = true", 1
