@@ -38,6 +38,8 @@ def first(lab: Lab, tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[s
     before = os.environ.get("PROVISION_STATE_DIR")
     os.environ["PROVISION_STATE_DIR"] = str(state)
     lab.reset(*NAMES)
+    for name in NAMES:
+        lab.host(name).clear_sshd_log()
     yield applied()
     if before is None:
         del os.environ["PROVISION_STATE_DIR"]
