@@ -8,9 +8,9 @@ from typing import Any, Literal
 
 from provisioner.errors import PlaybookError
 from provisioner.facts.files import FileProbe
-from provisioner.facts.packages import PackagesProbe, PackageState
+from provisioner.facts.packages import LockHolderProbe, PackagesProbe, PackageState
 from provisioner.model.action import Packages
-from provisioner.model.change import Change, Disruption, Finding, Kind, Note, Refusal
+from provisioner.model.change import Change, Disruption, Finding, Kind, Note
 from provisioner.model.fact import Facts, Probe
 from provisioner.tasks.context import Context
 from provisioner.tasks.packaging.choose import backend_for
@@ -53,11 +53,11 @@ class GeneralPackages(Task):
                 raise PlaybookError(f"packages: {word!r} isn't a name to be absent", remedy="leave the version out")
 
     def probes(self, ctx: Context) -> Iterable[Probe[Any]]:
-        yield PackagesProbe()
+        yield from (PackagesProbe(), LockHolderProbe())
 
     def plan(self, facts: Facts, ctx: Context) -> Iterator[Finding]:
         state = facts.need(PackagesProbe())
-        refusal = unfinished(state)
+        refusal = unfinished(facts)
         if refusal is not None:
             yield refusal
             return
@@ -144,7 +144,7 @@ class ContainerdPackage(Task):
     package: str = "containerd"
 
     def probes(self, ctx: Context) -> Iterable[Probe[Any]]:
-        yield PackagesProbe()
+        yield from (PackagesProbe(), LockHolderProbe())
         for path in PROGRAMS:
             yield FileProbe(path, content=False)
 
@@ -156,8 +156,8 @@ class ContainerdPackage(Task):
         if not self.install:
             yield Note("containerd", "there is no containerd; containerd.install = true installs the distribution's")
             return
-        refusal = unfinished(state)
-        if isinstance(refusal, Refusal):
+        refusal = unfinished(facts)
+        if refusal is not None:
             yield refusal
             return
         yield Change(

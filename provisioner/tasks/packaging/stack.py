@@ -8,9 +8,9 @@ from typing import Any
 
 from provisioner.facts.driver import LoadedModules
 from provisioner.facts.host import SystemProbe
-from provisioner.facts.packages import PackagesProbe, PackageState
+from provisioner.facts.packages import LockHolderProbe, PackagesProbe, PackageState
 from provisioner.model.change import Deferral, Refusal
-from provisioner.model.fact import Facts, Probe
+from provisioner.model.fact import Facts, Known, Probe
 from provisioner.model.lock import Closure
 from provisioner.tasks.context import Context
 from provisioner.tasks.packaging.backend import Backend
@@ -37,6 +37,7 @@ def stack_probes() -> Iterator[Probe[Any]]:
     """What `stack` and `other_driver` need."""
     yield SystemProbe()
     yield PackagesProbe()
+    yield LockHolderProbe()
     yield LoadedModules()
 
 
@@ -52,17 +53,19 @@ def stack(facts: Facts, ctx: Context) -> Stack | Refusal:
             "lock", f"no locked packages for {want.text}", closure, f"{ctx.command('lock')} finds and writes them"
         )
     state = facts.need(PackagesProbe())
-    refusal = unfinished(state, {package.name for package in closure.role("driver", "toolkit")})
+    refusal = unfinished(facts, {package.name for package in closure.role("driver", "toolkit")})
     if refusal is not None:
         return refusal
     return Stack(closure, state, backend_for(state))
 
 
-def unfinished(state: PackageState, own: Collection[str] = ()) -> Refusal | None:
+def unfinished(facts: Facts, own: Collection[str] = ()) -> Refusal | None:
     """Why the package manager would refuse new work, or None. Packages of `own` that were left in the middle count
-    as not installed instead: installing them anew is what mends them."""
+    as not installed instead: installing them anew is what mends them. While someone else's transaction runs, its
+    packages look like that too, and ours will wait for it."""
+    state = facts.need(PackagesProbe())
     broken = [name for name in state.broken if name not in own]
-    if not state.interrupted and not broken:
+    if isinstance(facts.fact(LockHolderProbe()), Known) or (not state.interrupted and not broken):
         return None
     what = ", ".join(broken) if broken else "dpkg was interrupted"
     return Refusal(

@@ -6,6 +6,7 @@ from provisioner.facts.packages import LockHolderProbe, PackagesProbe
 from provisioner.facts.runfile import RunfileProbe
 from provisioner.model.change import Note, Refusal
 from provisioner.model.fact import Facts, Known
+from provisioner.tasks.packaging.names import STACK
 from provisioner.tasks.preflight.check import Check, Verdict
 from provisioner.tasks.preflight.wanted import Wanted
 
@@ -31,10 +32,12 @@ def whole(facts: Facts, wanted: Wanted) -> Verdict:
     if isinstance(facts.fact(LockHolderProbe()), Known):
         return None
     state = facts.need(PackagesProbe())
-    if not (state.broken or state.interrupted):
+    # The stack's own packages are mended by installing them at the locked version, and often only by that.
+    broken = [name for name in state.broken if not STACK.fullmatch(name)]
+    if not (broken or state.interrupted):
         return None
-    named = ", ".join(state.broken[:5]) + (", …" if len(state.broken) > 5 else "")
-    count = len(state.broken)
+    named = ", ".join(broken[:5]) + (", …" if len(broken) > 5 else "")
+    count = len(broken)
     return Refusal(
         subject="packages",
         what=f"{count} package{'s' if count != 1 else ''} left half installed" if count else "dpkg was interrupted",

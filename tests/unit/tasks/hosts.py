@@ -18,7 +18,7 @@ from provisioner.facts.driver import (
 )
 from provisioner.facts.files import FileProbe, FileState
 from provisioner.facts.host import Identity, IdentityProbe, System, SystemProbe
-from provisioner.facts.packages import PackagesProbe, PackageState
+from provisioner.facts.packages import LockHolderProbe, PackagesProbe, PackageState
 from provisioner.model.fact import Output, Probe
 from provisioner.model.inventory import Repository
 from provisioner.model.lock import Closure, Lock, LockedPackage
@@ -165,6 +165,7 @@ def stack_facts(system: System, state: PackageState, loaded: str = "") -> dict[P
     return {
         SystemProbe(): system,
         PackagesProbe(): state,
+        LockHolderProbe(): None,
         LoadedModules(): {"nvidia": loaded} if loaded else None,
     }
 

@@ -9,7 +9,7 @@ import pytest
 
 from provisioner.facts.driver import Library, Module, Smi
 from provisioner.facts.host import System
-from provisioner.facts.packages import Package
+from provisioner.facts.packages import LockHolder, LockHolderProbe, Package
 from provisioner.model.action import Packages, Run
 from provisioner.model.change import Change, Disruption, Kind, Note, Refusal
 from provisioner.model.lock import Lock
@@ -225,6 +225,9 @@ def test_what_an_earlier_run_left_half_configured_is_installed_again_others_are_
     assert ("nvidia-smi", "535.216.03-2~bpo12+1") in action.install
     assert "postfix" in refusal(state=dpkg(text + "postfix 3.7 amd64 iU\n")).what
     assert "dpkg was interrupted" in refusal(state=dpkg(text, "interrupted")).what
+    # in the middle of somebody's transaction everything looks like that; ours waits for its end
+    facts = driver_facts(DEBIAN, dpkg("postfix 3.7 amd64 iU\n", "interrupted"))
+    assert changes(TASK, {**facts, LockHolderProbe(): LockHolder(4711, "apt-get")}, context(DEBIAN))
 
 
 def test_the_check_of_modules_can_be_left_out() -> None:

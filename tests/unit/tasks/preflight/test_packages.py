@@ -11,7 +11,7 @@ from provisioner.tasks.preflight.wanted import Wanted
 from tests.unit.tasks.preflight.facts import verdict
 
 CHECK = {check.subject: check for check in CHECKS}
-BROKEN = PackageState("apt", {"nvidia-kernel-dkms": Package("nvidia-kernel-dkms", "535.216.03-1", "amd64", "iF")})
+BROKEN = PackageState("apt", {"postfix": Package("postfix", "3.7.11-0", "amd64", "iF")})
 
 
 def test_a_healthy_host_has_nothing_to_say() -> None:
@@ -32,9 +32,14 @@ def test_half_installed_packages_are_refused() -> None:
     assert verdict(CHECK["packages"], Wanted(), {PackagesProbe(): BROKEN}) == Refusal(
         subject="packages",
         what="1 package left half installed",
-        why="nvidia-kernel-dkms: an earlier transaction didn't end, and no new one can be made on top",
+        why="postfix: an earlier transaction didn't end, and no new one can be made on top",
         remedy="`dpkg --configure -a`, then `apt-get -f install`; `dpkg --audit` says what is wrong",
     )
+
+
+def test_half_installed_packages_of_the_driver_are_left_to_its_task() -> None:
+    own = {"nvidia-kernel-dkms": Package("nvidia-kernel-dkms", "535.216.03-1", "amd64", "iF")}
+    assert verdict(CHECK["packages"], Wanted(), {PackagesProbe(): PackageState("apt", own)}) is None
 
 
 def test_an_interrupted_dpkg_is_refused() -> None:
