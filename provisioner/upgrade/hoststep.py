@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -10,6 +11,7 @@ from typing import Generic, TypeVar
 from provisioner.config.shipped import shipped
 from provisioner.engine.compile import shell
 from provisioner.errors import Disconnected, HostLocked, LeaseLost
+from provisioner.facts.merge import prelude
 from provisioner.quoting import quote, words
 from provisioner.transport.executor import Completed, Executor
 
@@ -87,10 +89,20 @@ def host_script(name: str) -> str:
     return (shipped("templates") / "upgrade" / f"{name}.sh").read_text(encoding="utf-8")
 
 
+@cache
+def bounded() -> str:
+    """The function `bounded SECONDS COMMAND…` of the probes: it doesn't wait for a process that can't be killed, as
+    one that hangs in the driver can't."""
+    found = re.search(r"^bounded\(\) \{.*?^\}\n", prelude(), re.MULTILINE | re.DOTALL)
+    if found is None:
+        raise ValueError("the probes' prelude has no function `bounded`")
+    return f"_n=0\n{found[0]}"
+
+
 def opened(fence: Fence) -> str:
     """What every script of a roll begins with: it refuses an older roll, then takes the host's lock."""
     begin = f"PROVISION_TOKEN={quote(str(fence.token))}\nbegin {words([fence.run, fence.who, str(SETTLE)])}\n"
-    return shell("prelude.sh") + shell("hostlock.sh") + host_script("head") + begin
+    return shell("prelude.sh") + shell("hostlock.sh") + bounded() + host_script("head") + begin
 
 
 def scripted(fence: Fence, names: Sequence[str], body: str) -> str:

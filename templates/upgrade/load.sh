@@ -1,12 +1,14 @@
 # Puts the driver's modules into the kernel and makes their device files.
 
-# on_disk [KERNEL]: version of the nvidia module that modprobe would load. Debian names its file nvidia-current.ko and
-# leads there by an alias, which modprobe follows and modinfo may not.
+# on_disk [KERNEL]: version of the nvidia module that modprobe would load. Debian's modprobe.d leads to its
+# nvidia-current.ko by an alias or an "install" line, which modprobe knows and modinfo doesn't.
 on_disk() {
-    _k=${1:-$(uname -r)}
-    modinfo -k "$_k" -F version nvidia 2>/dev/null && return
-    _f=$(modprobe -S "$_k" -n -q --show-depends nvidia 2>/dev/null | awk '$1 == "insmod" {f = $2} END {print f}')
-    [ -z "$_f" ] || modinfo -F version "$_f" 2>/dev/null
+    _on=${1:-$(uname -r)}
+    modinfo -k "$_on" -F version nvidia 2>/dev/null && return
+    _f=$(modprobe -S "$_on" -n -q --show-depends nvidia 2>/dev/null | awk '$1 == "insmod" {f = $2}
+        $1 == "install" {for (i = 2; i < NF; i++) if ($i == "-i" || $i == "--ignore-install") f = $(i + 1)}
+        END {print f}')
+    [ -z "$_f" ] || modinfo -k "$_on" -F version "$_f" 2>/dev/null
 }
 # load PROGRAM MODULE...: these and what was unloaded before; PROGRAM makes the device files.
 load() {
@@ -16,16 +18,16 @@ load() {
     [ ! -e "$_state/upgrade-modules" ] || sed '1!G;h;$!d' "$_state/upgrade-modules" >>"$_dir/load"
     for _m in $(awk '$0 != "" && !seen[$0]++' "$_dir/load"); do
         [ ! -d "/sys/module/$_m" ] || continue
-        timeout -k 5 120 modprobe "$_m" >"$_dir/out" 2>&1 </dev/null && [ -d "/sys/module/$_m" ] ||
+        bounded 120 modprobe "$_m" >"$_dir/out" 2>&1 && [ -d "/sys/module/$_m" ] ||
             { tell refused "$_m" "$(end_of 2 "$_dir/out")"; break; }
     done
     _v=; [ ! -r /sys/module/nvidia/version ] || read -r _v </sys/module/nvidia/version
     tell version "$_v" "$(on_disk)"
     if [ -n "$_v" ]; then
         if [ -x "$_program" ]; then
-            timeout -k 5 120 "$_program" >"$_dir/out" 2>&1 </dev/null || tell devices "$(end_of 3 "$_dir/out")"
+            bounded 120 "$_program" >"$_dir/out" 2>&1 || tell devices "$(end_of 3 "$_dir/out")"
         elif command -v nvidia-modprobe >/dev/null 2>&1; then
-            timeout -k 5 60 nvidia-modprobe -u -c=0 >"$_dir/out" 2>&1 </dev/null || tell devices "$(end_of 3 "$_dir/out")"
+            bounded 60 nvidia-modprobe -u -c=0 >"$_dir/out" 2>&1 || tell devices "$(end_of 3 "$_dir/out")"
         fi
     fi
 }

@@ -17,7 +17,7 @@ unload() {
             _count=0; [ ! -r "/sys/module/$_m/refcnt" ] || read -r _count <"/sys/module/$_m/refcnt"
             [ "$_count" != 0 ] && [ "$_patience" -gt 0 ]
         do _patience=$((_patience - 1)); sleep 1; done
-        if timeout -k 5 60 rmmod "$_m" >"$_dir/out" 2>&1 </dev/null && [ ! -d "/sys/module/$_m" ]; then
+        if bounded 60 rmmod "$_m" >"$_dir/out" 2>&1 && [ ! -d "/sys/module/$_m" ]; then
             tell unloaded "$_m"
         else
             case $(cat "$_dir/out") in
