@@ -106,7 +106,7 @@ def test_a_downgrade_only_when_it_was_meant(machine: Machine) -> None:
 def test_a_version_that_isnt_there_names_those_that_are(machine: Machine) -> None:
     done = machine.do(Packages("apt", install=(("a", "3"),), hold=("a",)))
     assert done.returncode == 1
-    assert "a 3 is not in the repositories of this host; they have: 2 1" in done.stderr
+    assert "a 3 is not in the repositories of this host; they have: 2 1\n" in done.stderr
     machine.play(apt_cache__madison="")
     assert "no repository of this host has a package a" in machine.do(INSTALL).stderr
     assert machine.home.joinpath("calls").read_text().count("apt-get") == 0

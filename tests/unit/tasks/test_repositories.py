@@ -127,7 +127,9 @@ def test_proxy_and_credentials_without_the_password_in_the_plan() -> None:
     assert "Components: main contrib\n" in files["/etc/apt/sources.list.d/provision-site.sources"].content
 
 
-@pytest.mark.parametrize(("change", "open_"), [({}, False), ({"mode": 0o644}, True), ({"digest": "0"}, True)])
+@pytest.mark.parametrize(
+    ("change", "open_"), [({}, False), ({"mode": 0o644}, True), ({"digest": "0"}, True), ({"owner": "ops"}, True)]
+)
 def test_a_file_with_a_password_is_compared_by_its_digest(change: dict[str, Any], open_: bool) -> None:
     shown = written(plan(PRIVATE))["/etc/apt/auth.conf.d/provision-site.conf"].content
     real = shown.replace("⟦secret:mirror⟧", "pa'ss $(word)")
