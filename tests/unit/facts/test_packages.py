@@ -10,7 +10,8 @@ from tests.unit.facts.shell import ask, put
 
 LINES = (
     "ii \tnvidia-smi\t535.216.03-2~bpo12+1\tamd64\nhi \tlibcuda1\t535.216.03-2~bpo12+1\tamd64\n"
-    "ii \tlibcuda1\t535.216.03-2~bpo12+1\ti386\nrc \tnvidia-docker2\t2.13.0-1\tall\niF \tdkms\t3.0.10\tall\niiR\ttree\t2.1.0-1\tamd64\n"
+    "ii \tlibcuda1\t535.216.03-2~bpo12+1\ti386\nrc \tnvidia-docker2\t2.13.0-1\tall\niF \tdkms\t3.0.10\tall\n"
+    "iiR\ttree\t2.1.0-1\tamd64\n"
 )
 
 
