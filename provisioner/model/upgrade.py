@@ -125,3 +125,55 @@ class Roll:
     options: RollOptions
     nodes: Mapping[str, NodeRecord] = field(default_factory=dict)
     left_out: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedNode:
+    """A node that the roll will touch, in its place of the order. `node` "" without a cluster. `source` is the version
+    now; `way_back` False: the previous packages can't be had. `notes` are consequences that a person should know
+    (fabric manager, CDI specs, MIG, budgets that allow no eviction now)."""
+
+    host: str
+    node: str
+    source: str
+    target: str
+    way_back: bool = True
+    notes: tuple[str, ...] = ()
+    control_plane: bool = False
+
+
+@dataclass(frozen=True)
+class RollPlan:
+    """What a roll would do, for the question. `left_out`: host → reason (skipped, cordoned by others, NotReady, done
+    already, not named); `refused`: host → reason (a check failed: this node can't be upgraded as asked). `files`:
+    files of the site that are written first: (path, text before, text after). `notes` for the whole roll."""
+
+    kind: str
+    target: str
+    nodes: tuple[PlannedNode, ...]
+    left_out: Mapping[str, str] = field(default_factory=dict)
+    refused: Mapping[str, str] = field(default_factory=dict)
+    files: tuple[tuple[str, str, str], ...] = ()
+    notes: tuple[str, ...] = ()
+    options: RollOptions = field(default_factory=RollOptions)
+    cluster: bool = True
+
+
+@dataclass(frozen=True)
+class RollReport:
+    """How a roll ended, or stands (`--status`). `nodes` by host name; `stopped`: why no further node was begun, "" when
+    all were; `outdated`: pods ("NAMESPACE/NAME") that still run with the libraries of the old driver; `seconds` host →
+    phase value → seconds spent in it; `holder` who holds the lease ("" nobody), `frozen` the reason when rolls are."""
+
+    run: str
+    exit_code: int
+    nodes: Mapping[str, NodeRecord]
+    left_out: Mapping[str, str] = field(default_factory=dict)
+    refused: Mapping[str, str] = field(default_factory=dict)
+    stopped: str = ""
+    outdated: tuple[str, ...] = ()
+    seconds: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+    journal: str = ""
+    holder: str = ""
+    frozen: str = ""
+    interrupted: bool = False
