@@ -22,6 +22,13 @@ EventKind = Literal[
     "host-done",
     "host-failed",
     "warning",
+    "roll-started",
+    "phase-started",
+    "phase-progress",
+    "phase-done",
+    "phase-failed",
+    "node-ended",
+    "roll-done",
     "run-stopping",
     "run-done",
 ]
