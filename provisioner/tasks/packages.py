@@ -57,28 +57,23 @@ class GeneralPackages(Task):
 
     def plan(self, facts: Facts, ctx: Context) -> Iterator[Finding]:
         state = facts.need(PackagesProbe())
-        refusal = unfinished(facts)
-        if refusal is not None:
-            yield refusal
-            return
-        if self.state == "absent":
-            yield from self._absent(state)
-        else:
-            yield from self._present(state)
+        change = self._absent(state) if self.state == "absent" else self._present(state)
+        if change is not None:
+            yield unfinished(facts) or change
 
-    def _present(self, state: PackageState) -> Iterator[Finding]:
+    def _present(self, state: PackageState) -> Change | None:
         backend = backend_for(state)
         wanted = {name: version or None for name, _, version in (word.partition("=") for word in self.names)}
         wrong = {n: v for n, v in wanted.items() if (have := state.version(n)) is None or (v is not None and have != v)}
         held = tuple(name for name in wanted if name in state.holds and name in wrong)
         unheld = tuple(name for name in wanted if name not in state.holds) if self.hold else ()
         if not wrong and not unheld:
-            return
+            return None
         downgrade = any(
             v is not None and (have := state.version(n)) is not None and backend.compare(have, v) > 0
             for n, v in wrong.items()
         )
-        yield Change(
+        return Change(
             subject=_subject(tuple(wrong) or unheld),
             summary=f"install {_words(wrong)}" if wrong else f"hold {', '.join(unheld)}",
             kind=Kind.UPDATE if any(state.version(name) for name in wrong) else Kind.CREATE,
@@ -98,23 +93,22 @@ class GeneralPackages(Task):
             notes=("this is a downgrade",) if downgrade else (),
         )
 
-    def _absent(self, state: PackageState) -> Iterator[Finding]:
+    def _absent(self, state: PackageState) -> Change | None:
         there = tuple(name for name in self.names if state.version(name) is not None)
-        if there:
-            yield Change(
-                subject=_subject(there),
-                summary=f"remove {', '.join(there)}",
-                kind=Kind.DELETE,
-                actions=(
-                    Packages(
-                        backend_for(state).manager, remove=there, unhold=tuple(n for n in there if n in state.holds)
-                    ),
-                ),
-                before="".join(f"{name} {state.version(name)}\n" for name in there),
-                after="",
-                disruption=DISRUPTION[self.disruption],
-                disrupts=SERVICE if self.disruption == "service" else "",
-            )
+        if not there:
+            return None
+        return Change(
+            subject=_subject(there),
+            summary=f"remove {', '.join(there)}",
+            kind=Kind.DELETE,
+            actions=(
+                Packages(backend_for(state).manager, remove=there, unhold=tuple(n for n in there if n in state.holds)),
+            ),
+            before="".join(f"{name} {state.version(name)}\n" for name in there),
+            after="",
+            disruption=DISRUPTION[self.disruption],
+            disrupts=SERVICE if self.disruption == "service" else "",
+        )
 
 
 def _subject(names: tuple[str, ...]) -> str:

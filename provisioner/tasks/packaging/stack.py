@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,6 +16,7 @@ from provisioner.tasks.context import Context
 from provisioner.tasks.packaging.backend import Backend
 from provisioner.tasks.packaging.choose import backend_for
 from provisioner.tasks.packaging.locked import closure_for, wanted
+from provisioner.tasks.packaging.names import STACK
 
 
 @dataclass(frozen=True)
@@ -53,18 +54,18 @@ def stack(facts: Facts, ctx: Context) -> Stack | Refusal:
             "lock", f"no locked packages for {want.text}", closure, f"{ctx.command('lock')} finds and writes them"
         )
     state = facts.need(PackagesProbe())
-    refusal = unfinished(facts, {package.name for package in closure.role("driver", "toolkit")})
+    refusal = unfinished(facts)
     if refusal is not None:
         return refusal
     return Stack(closure, state, backend_for(state))
 
 
-def unfinished(facts: Facts, own: Collection[str] = ()) -> Refusal | None:
-    """Why the package manager would refuse new work, or None. Packages of `own` that were left in the middle count
-    as not installed instead: installing them anew is what mends them. While someone else's transaction runs, its
-    packages look like that too, and ours will wait for it."""
+def unfinished(facts: Facts) -> Refusal | None:
+    """Why the package manager would refuse new work, or None. Packages of the stack that were left in the middle
+    count as not installed instead: installing them at the locked version is what mends them. While someone else's
+    transaction runs, its packages look like that too, and ours will wait for it."""
     state = facts.need(PackagesProbe())
-    broken = [name for name in state.broken if name not in own]
+    broken = [name for name in state.broken if not STACK.fullmatch(name)]
     if isinstance(facts.fact(LockHolderProbe()), Known) or (not state.interrupted and not broken):
         return None
     what = ", ".join(broken) if broken else "dpkg was interrupted"

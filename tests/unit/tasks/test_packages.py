@@ -10,7 +10,7 @@ from provisioner.errors import PlaybookError
 from provisioner.facts.files import FileProbe
 from provisioner.facts.packages import LockHolderProbe, PackagesProbe, PackageState
 from provisioner.model.action import Packages
-from provisioner.model.change import Change, Disruption, Note
+from provisioner.model.change import Change, Disruption, Note, Refusal
 from provisioner.model.fact import Probe
 from provisioner.tasks.packages import PROGRAMS, ContainerdPackage
 from provisioner.tasks.packages import GeneralPackages as Task
@@ -53,6 +53,13 @@ def test_hold_and_absent() -> None:
     assert changes(Task(names=("hello",), state="absent"), state) == []
     with pytest.raises(PlaybookError):
         Task(names=("tree=1",), state="absent")
+
+
+def test_a_broken_database_refuses_only_what_would_be_done() -> None:
+    state = facts(dpkg("tree 2.1.0-1 amd64\npostfix 3.7 amd64 iF\n"))
+    assert findings(Task(names=("tree",)), state) == []
+    (refusal,) = findings(Task(names=("hello",)), state)
+    assert isinstance(refusal, Refusal)
 
 
 def test_the_same_task_plans_for_dnf() -> None:
