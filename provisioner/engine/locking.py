@@ -81,6 +81,10 @@ def _closure(want: Wanted, hosts: Sequence[tuple[HostRun, System]], secrets: Sec
         output = secrets.mask(done.stdout).decode("utf-8", "replace")
         if done.rc != 0 and not output.strip():
             said = secrets.mask(done.stderr).decode("utf-8", "replace").strip()
-            raise LockError(f"{run.name} couldn't find the packages of {want.text}", why=said or f"status {done.rc}")
+            raise LockError(
+                f"{run.name} couldn't find the packages of {want.text}",
+                why=said or f"status {done.rc}",
+                remedy="correct uri, suite or key of the repository in the inventory, or mend the repository",
+            )
         return parse_closure(output, want)
     raise error or LockError(f"no host of {want.distribution} answered")

@@ -65,8 +65,15 @@ update_one() {
     return 1
 }
 
+# offered: is $name to be had, at $version where one is asked for? Leaves all its versions in $found.
+offered() {
+    found=$(apt-cache madison -- "$name" 2>/dev/null | awk -F' *[|] *' '!/Sources$/ && !s[$2]++ {print $2}')
+    [ -n "$found" ] && { [ -z "$version" ] || printf '%s\n' "$found" | grep -Fxq -e "$version"; }
+}
+
+fresh=no
 case "$newline$lists$newline" in
-*"$newline*$newline"*) update_all || exit 1 ;;
+*"$newline*$newline"*) update_all || exit 1; fresh=yes ;;
 *) for name in $lists; do update_one "$name" || exit 1; done ;;
 esac
 
@@ -91,12 +98,12 @@ if [ -n "$install$remove" ]; then
             continue
         fi
         from="$from $want"
-        found=$(apt-cache madison -- "$name" 2>/dev/null | awk -F' *[|] *' '!/Sources$/ && !s[$2]++ {print $2}')
-        if [ -z "$found" ]; then
-            say "no repository of this host has a package $name"; bad=yes
-        elif [ -n "$version" ] && ! printf '%s\n' "$found" | grep -Fxq -e "$version"; then
-            say "$name $version is not in the repositories of this host; they have: $(echo $found)"; bad=yes
-        fi
+        # The lists may be older than the repositories, or were never read: read them, once.
+        offered || [ "$fresh" = yes ] || { fresh=yes; update_all || :; }
+        offered || {
+            bad=yes
+            if [ -z "$found" ]; then say "no repository of this host has a package $name"
+            else say "$name $version is not in the repositories of this host; they have: $(echo $found)"; fi; }
     done
     [ "$bad" = no ] || stop 'correct the version, or let the repository carry it; `provision lock` finds what fits'
 fi
