@@ -2,27 +2,63 @@
 
 from __future__ import annotations
 
+import posixpath
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
+from provisioner.facts.services import InputsProbe, stamp_path
 from provisioner.model.fact import Output, Probe
 from provisioner.quoting import quote
 
-_LIST_IMPORTS = r"""
-# The strings of the array `imports`, one a line; comments don't count.
+IMPORTED = r"""
+# The strings of the array `imports` at the top of a file, one a line; comments don't count.
 imports() {
     awk '
-        !on && /^[ \t]*imports[ \t]*=/ {on = 1; sub(/^[^=]*=/, "")}
+        !on && /^[ \t]*["\047]?imports["\047]?[ \t]*=/ {on = 1; sub(/^[^=]*=/, "")}
         on {sub(/#[^"\047]*$/, ""); text = text $0; if ($0 ~ /\]/) {on = 0; exit}}
         END {while (match(text, /"[^"]*"|\047[^\047]*\047/)) {
             print substr(text, RSTART + 1, RLENGTH - 2); text = substr(text, RSTART + RLENGTH)}}' "$1"
 }
+# imported FILE WORD: the files that it imports and those that they import, one a line; with a WORD also what was
+# looked for, behind that word.
+imported() (
+    nl='
+'
+    IFS=$nl; set -f; todo=$1; seen=$nl$1$nl
+    while [ -n "$todo" ]; do
+        next=
+        for q in $todo; do
+            for p in $(imports "$q"); do
+                case $p in /*) ;; *) p=${q%/*}/$p ;; esac
+                [ -z "$2" ] || printf '%s %s\n' "$2" "$p"
+                set +f
+                for i in $p; do
+                    [ -f "$i" ] || continue
+                    case $seen in *"$nl$i$nl"*) continue ;; esac
+                    seen=$seen$i$nl next=$next$i$nl
+                    printf '%s\n' "$i"
+                done
+                set -f
+            done
+        done
+        todo=$next
+    done
+)
 """
 
 
+@dataclass(frozen=True, slots=True)
+class Imported:
+    """What a configuration imports, directly and through other imports. `files`: path → content; `patterns` the
+    paths and globs that were looked for, absolute."""
+
+    files: Mapping[str, str] = field(default_factory=dict)
+    patterns: tuple[str, ...] = ()
+
+
 @dataclass(frozen=True)
-class ImportedProbe(Probe[Mapping[str, str]]):
-    """The files that `imports` of a config names, globs followed: path → content. Absent without the config."""
+class ImportedProbe(Probe[Imported]):
+    """The files that `imports` of a config names, globs and their own imports followed. Absent without the config."""
 
     path: str
 
@@ -34,34 +70,65 @@ class ImportedProbe(Probe[Mapping[str, str]]):
         return f"""\
 f={quote(self.path)}
 [ -e "$f" ] || absent
-{_LIST_IMPORTS}
-base=$(dirname "$f")
-imports "$f" >"$_dir/imports" || unknown "$f can't be read"
-set -f; IFS='
-'
-for p in $(cat "$_dir/imports"); do
-    case $p in /*) ;; *) p=$base/$p ;; esac
-    set +f
-    for i in $p; do
-        [ -f "$i" ] || continue
-        [ "$i" != "$f" ] || continue
-        printf 'file %s %s\\n' "$(wc -c <"$i")" "$i"
-        cat "$i" || unknown "$i can't be read"
-    done
-    set -f
+{IMPORTED}
+imported "$f" look >"$_dir/imported" || unknown "$f can't be read"
+while IFS= read -r i; do
+    case $i in look\\ *) printf '%s\\n' "$i"; continue ;; esac
+    printf 'file %s %s\\n' "$(wc -c <"$i")" "$i"
+    cat "$i" || unknown "$i can't be read"
+done <"$_dir/imported"
+"""
+
+    def parse(self, output: Output) -> Imported:
+        data, at = output.stdout, 0
+        files: dict[str, str] = {}
+        patterns = []
+        while at < len(data):
+            end = data.index(b"\n", at)
+            word, _, rest = data[at:end].decode("utf-8", "surrogateescape").partition(" ")
+            at = end + 1
+            if word == "look":
+                patterns.append(posixpath.normpath(rest))
+            elif word == "file":
+                size, path = rest.split(" ", 1)
+                at += int(size)
+                files[posixpath.normpath(path)] = data[end + 1 : at].decode("utf-8", "surrogateescape")
+            else:
+                raise ValueError("the answer can't be read")
+        return Imported(files, tuple(patterns))
+
+
+def config_inputs_script(path: str) -> str:
+    """sh commands that print what containerd reads at its start: "SHA256  PATH" for its file and all it imports."""
+    return f"""\
+{IMPORTED}
+f={quote(path)}
+{{ printf '%s\\n' "$f"; [ ! -e "$f" ] || imported "$f"; }} | while IFS= read -r i; do
+    s=absent
+    if [ -e "$i" ]; then s=$(sha256sum <"$i") || exit 1; fi
+    printf '%s  %s\\n' "${{s%% *}}" "$i"
 done
 """
 
-    def parse(self, output: Output) -> Mapping[str, str]:
-        data, at, files = output.stdout, 0, {}
-        while at < len(data):
-            end = data.index(b"\n", at)
-            word, size, path = data[at:end].decode("utf-8", "surrogateescape").split(" ", 2)
-            if word != "file":
-                raise ValueError("the answer can't be read")
-            at = end + 1 + int(size)
-            files[path] = data[end + 1 : at].decode("utf-8", "surrogateescape")
-        return files
+
+@dataclass(frozen=True)
+class ConfigInputsProbe(InputsProbe):
+    """Does containerd run with what lies on the disk? `paths` is its one file; what it imports counts as well."""
+
+    def script(self) -> str:
+        (path,) = self.paths
+        return f"""\
+s={quote(stamp_path(self.unit))}
+if [ -r "$s" ]; then echo stamp; cat "$s"; else echo none; fi
+{{
+{config_inputs_script(path)}}} >"$_dir/inputs" || unknown "what containerd reads can't be summed"
+echo changed
+while IFS= read -r i; do
+    [ ! -e "${{i#*  }}" ] || find -L "${{i#*  }}" -maxdepth 0 -printf '%C@\\n'
+done <"$_dir/inputs" | sort -n | tail -n 1
+echo now
+cat "$_dir/inputs"
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,19 +165,28 @@ fi
         return Dump(rest) if word == "ok" else Dump("", rest.strip() or "containerd config dump fails")
 
 
+SOCKET = "/run/containerd/containerd.sock"
+"""Where containerd listens unless its configuration says otherwise."""
+
+
 @dataclass(frozen=True)
 class PluginsProbe(Probe[str]):
-    """What `ctr plugins ls` prints; absent when containerd doesn't run."""
+    """What `ctr plugins ls` prints; absent when containerd doesn't run or there is no ctr. `path`: its configuration,
+    which may name another socket."""
+
+    path: str
 
     @property
     def key(self) -> str:
         return "containerd's plugins"
 
     def script(self) -> str:
-        return """\
+        return f"""\
 command -v ctr >/dev/null 2>&1 || absent
 systemctl is-active -q containerd.service 2>/dev/null || absent
-bounded 10 ctr plugins ls || unknown "containerd runs and doesn't list its plugins"
+a=$(awk '/^[ \\t]*\\[/ {{on = /^[ \\t]*\\[grpc\\]/}}
+    on && /^[ \\t]*address[ \\t]*=/ && split($0, p, /["\047]/) > 2 {{print p[2]; exit}}' {quote(self.path)} 2>/dev/null)
+bounded 10 ctr -a "${{a:-{SOCKET}}}" plugins ls || unknown "containerd runs and doesn't list its plugins"
 """
 
     def parse(self, output: Output) -> str:
@@ -118,8 +194,36 @@ bounded 10 ctr plugins ls || unknown "containerd runs and doesn't list its plugi
 
 
 @dataclass(frozen=True)
-class CdiSpecsProbe(Probe[Mapping[str, str]]):
-    """NVIDIA's CDI specs: path → the driver version in the libraries it names ("" when it names none)."""
+class ClientsProbe(Probe[tuple[str, ...]]):
+    """Which of the programs that ask a running containerd are there: "ctr" (its own), "crictl" (of cri-tools)."""
+
+    @property
+    def key(self) -> str:
+        return "containerd's clients"
+
+    def script(self) -> str:
+        return """\
+for c in ctr crictl; do ! command -v "$c" >/dev/null 2>&1 || echo "$c"; done
+"""
+
+    def parse(self, output: Output) -> tuple[str, ...]:
+        return tuple(output.text.split())
+
+
+@dataclass(frozen=True, slots=True)
+class CdiSpec:
+    """A CDI specification. `kind` as "nvidia.com/gpu"; `drivers` the driver versions in the names of the libraries
+    that it mounts, sorted: one for a specification of `nvidia-ctk cdi generate`, none where it mounts none;
+    `numbered`: its devices are named gpu0, gpu1, …, which takes an option when it is generated."""
+
+    kind: str
+    drivers: tuple[str, ...] = ()
+    numbered: bool = False
+
+
+@dataclass(frozen=True)
+class CdiSpecsProbe(Probe[Mapping[str, CdiSpec]]):
+    """The CDI specifications of this host that are NVIDIA's by name or kind, by path."""
 
     @property
     def key(self) -> str:
@@ -127,14 +231,23 @@ class CdiSpecsProbe(Probe[Mapping[str, str]]):
 
     def script(self) -> str:
         return r"""
-for f in /etc/cdi/*nvidia* /var/run/cdi/*nvidia*; do
+for f in /etc/cdi/*.yaml /etc/cdi/*.json /var/run/cdi/*.yaml /var/run/cdi/*.json; do
     [ -f "$f" ] || continue
-    v=$(grep -o 'lib\(cuda\|nvidia-ml\|nvidia-ptxjitcompiler\)\.so\.[0-9][0-9.]*[0-9]' "$f" |
-        sed 's/.*\.so\.//' | grep '\.' | sort -u | head -n 1) || :
-    printf '%s %s\n' "${v:--}" "$f"
+    k=$(grep -o '"\{0,1\}kind"\{0,1\}[[:space:]]*:[[:space:]]*"\{0,1\}[^", ]*' "$f" | head -n 1)
+    case $f$k in *nvidia*) ;; *) continue ;; esac
+    v=$(grep -o '/lib\(cuda\|nvidia-ml\|nvidia-ptxjitcompiler\)\.so\.[0-9]\{3,\}\.[0-9][0-9.]*' "$f" |
+        sed 's/.*\.so\.//' | sort -u | tr '\n' ',')
+    n=-; grep -q '"\{0,1\}name"\{0,1\}[[:space:]]*:[[:space:]]*"\{0,1\}gpu[0-9]' "$f" && n=numbered
+    k=${k##*[: \"]}
+    printf '%s %s %s %s\n' "${k:--}" "${v:--}" "$n" "$f"
 done
+exit 0
 """
 
-    def parse(self, output: Output) -> Mapping[str, str]:
-        pairs = (line.split(" ", 1) for line in output.text.splitlines())
-        return {path: "" if version == "-" else version for version, path in pairs}
+    def parse(self, output: Output) -> Mapping[str, CdiSpec]:
+        found = {}
+        for line in output.text.splitlines():
+            kind, versions, numbered, path = line.split(" ", 3)
+            drivers = tuple(version for version in versions.split(",") if version not in ("", "-"))
+            found[path] = CdiSpec("" if kind == "-" else kind, drivers, numbered == "numbered")
+        return found
