@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from provisioner.config.shipped import shipped
 from provisioner.engine.compile import compile_action
 from provisioner.engine.secrets import Secrets
 from provisioner.engine.stage import take_stage_apart, time_of
@@ -70,8 +71,21 @@ class Loaded:
 def load(fence: Fence, target: str, modules: Sequence[str] = LOAD) -> Step[Loaded]:
     """Load the modules (those that `unload` took out too), make the device files, and look whether the kernel has
     `target`: modprobe ends with 0 when another version is loaded already. Right after a restart too."""
-    body = f"load {words([DEVICE_PROGRAM, *modules])}"
+    body = load_line(modules)
     return Step("load the modules", scripted(fence, ("load",), body), 125.0 * 4, lambda rows: loaded(rows, target))
+
+
+def load_line(modules: Sequence[str]) -> str:
+    """The lines of a script that load them. A host that `modules` never set up gets its device files by the same
+    program, which doesn't stay there."""
+    program = (shipped("templates") / "modules" / "provision-nvidia-devices").read_text(encoding="utf-8")
+    return f"""\
+cat >"$_dir/devices" <<'@devices'
+{program}@devices
+chmod 700 "$_dir/devices"
+_program={quote(DEVICE_PROGRAM)}; [ -x "$_program" ] || _program=$_dir/devices
+load "$_program" {words(modules)}
+"""
 
 
 def loaded(rows: Rows, target: str) -> Loaded:

@@ -15,13 +15,12 @@ from provisioner.facts.selftest import SelfTestProbe
 from provisioner.model.fact import Facts, Known, Probe, Unknown
 from provisioner.model.upgrade import Result
 from provisioner.quoting import quote, words
-from provisioner.tasks.modules import DEVICE_PROGRAM
 from provisioner.tasks.modules_loading import missing_devices
 from provisioner.tasks.packaging.agreement import disagreements
 from provisioner.tasks.selftest import CONFIG, PROGRAM
 from provisioner.transport.executor import Executor
 from provisioner.upgrade.clients import Clients, answer, start_daemons
-from provisioner.upgrade.hostops import LOAD, Loaded, loaded
+from provisioner.upgrade.hostops import LOAD, Loaded, load_line, loaded
 from provisioner.upgrade.hoststep import Fence, Rows, Step, fields, scripted
 from provisioner.upgrade.layout import Layout, layout
 
@@ -81,7 +80,7 @@ def prove(fence: Fence, target: str, *, deadline: int = 90, modules: Sequence[st
     test. Does no harm on a host where all of that is so, and is what comes after a restart. `deadline`: seconds of
     the self-test (`selftest.deadline`)."""
     body = f"""\
-load {words([DEVICE_PROGRAM, *modules])}
+{load_line(modules)}
 if [ -n "$_v" ] && [ "$_v" = {quote(target)} ]; then
 {start_daemons()}
 mig_back

@@ -24,11 +24,7 @@ load() {
     _v=; [ ! -r /sys/module/nvidia/version ] || read -r _v </sys/module/nvidia/version
     tell version "$_v" "$(on_disk)"
     if [ -n "$_v" ]; then
-        if [ -x "$_program" ]; then
-            bounded 120 "$_program" >"$_dir/out" 2>&1 || tell devices "$(end_of 3 "$_dir/out")"
-        elif command -v nvidia-modprobe >/dev/null 2>&1; then
-            bounded 60 nvidia-modprobe -u -c=0 >"$_dir/out" 2>&1 || tell devices "$(end_of 3 "$_dir/out")"
-        fi
+        bounded 120 "$_program" >"$_dir/out" 2>&1 || tell devices "$(end_of 3 "$_dir/out")"
     fi
 }
 # build VERSION KERNEL...: an installation ends well without a module when dkms had no headers or its compiler failed.
