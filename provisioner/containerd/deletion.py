@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from provisioner.containerd import literal
-from provisioner.containerd.document import Document, Table, at
+from provisioner.containerd.document import Document, Table, at, same
 from provisioner.containerd.syntax import Pair, Path, Span
 
 
@@ -85,6 +85,9 @@ def map_strings(document: Document, path: Path, replace: Callable[[str], str | N
     if pair is None or not isinstance(old, list):
         return document
     wanted = [item if not isinstance(item, str) else replace(item) for item in old]
+
+    if same(wanted, old):
+        return document
 
     def change(meaning: Table) -> None:
         parent = at(meaning, path[:-1])

@@ -311,4 +311,4 @@ class Document:
             if wanted(self.text[start:end]) and not self.text[line:start].strip():
                 after = self.text.find("\n", end)
                 document = document.replaced((line, len(self.text) if after < 0 else after + 1), "")
-        return self.proved(lambda _: None, document)
+        return self if document is self else self.proved(lambda _: None, document)

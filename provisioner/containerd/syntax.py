@@ -84,6 +84,12 @@ class Syntax:
         return found
 
 
+def _unquoted(key: str) -> str:
+    if key[0] not in "\"'":
+        return key
+    return key[1:-1] if "\\" not in key else str(tomllib.loads(f"k = {key}")["k"])
+
+
 @dataclass(frozen=True)
 class _Value:
     end: int
@@ -135,8 +141,7 @@ class _Scanner:
             found = pattern.match(self.text, at)
             assert found is not None
             written = found.group()
-            name = str(tomllib.loads(f"k = {written}")["k"]) if written[0] in "\"'" else written
-            segments.append(Segment(name, *found.span()))
+            segments.append(Segment(_unquoted(written), *found.span()))
             at = self.blank(found.end())
             if self.text[at : at + 1] != ".":
                 return tuple(segments), at

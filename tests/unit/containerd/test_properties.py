@@ -188,7 +188,7 @@ def without_runc(table: Table) -> Table:
 
 
 @given(files(), st.sampled_from(Mode), st.sampled_from(["systemd", "cgroupfs"]))
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=120, deadline=None)
 def test_any_configuration(file: tuple[bytes, str], mode: Mode, driver: Any) -> None:
     data, release = file
     answer = edit(data, mode=mode, containerd=release, cgroup_driver=driver)

@@ -115,7 +115,7 @@ def all_editors(data: bytes, release: str) -> None:
 
 
 @given(st.binary(max_size=120), st.sampled_from(VERSIONS))
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=80, deadline=None)
 def test_any_bytes_get_an_answer(data: bytes, release: str) -> None:
     all_editors(data, release)
     assert isinstance(edit_own_config(data, mode=Mode.DEFAULT, path="config.yaml"), Edit | Refusal)
@@ -130,7 +130,7 @@ def test_any_bytes_get_an_answer(data: bytes, release: str) -> None:
     st.binary(max_size=12),
     st.sampled_from(VERSIONS),
 )
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=80, deadline=None)
 def test_damaged_files_get_an_answer(data: bytes, start: int, length: int, insert: bytes, release: str) -> None:
     all_editors(data[:start] + insert + data[start + length :], release)
 
@@ -153,6 +153,6 @@ TOKENS = st.lists(st.sampled_from(WORDS + SIGNS), max_size=25).map("".join)
 
 
 @given(TOKENS, st.sampled_from(VERSIONS))
-@settings(max_examples=250, deadline=None)
+@settings(max_examples=120, deadline=None)
 def test_jumbled_toml_gets_an_answer(text: str, release: str) -> None:
     all_editors(text.encode(), release)
