@@ -134,6 +134,10 @@ class Cluster(ABC):
         path.write_text(kubeconfig(f"https://127.0.0.1:{self.port}", self.authority, pair, user))
         return path
 
+    def client_of(self, user: str, groups: Sequence[str] | None = None) -> Client:
+        """Requests as a user, without kubectl. Users as for ``kubeconfig``."""
+        return Client(self.port, self._tls(user, tuple(_groups(user) if groups is None else groups)), agent=user)
+
     def _tls(self, user: str, groups: tuple[str, ...]) -> ssl.SSLContext:
         return client_context(self.authority, self.authority.user(user, groups))
 
@@ -303,8 +307,9 @@ class Cluster(ABC):
         gpus: int = 0,
         grace: int = 2,
         spec: Object | None = None,
+        wait: bool = True,
     ) -> None:
-        """Makes a ReplicaSet of pods with the label ``app: NAME`` and waits until they are Ready."""
+        """Makes a ReplicaSet of pods with the label ``app: NAME`` and waits until they are Ready, if told so."""
         container: Object = {"name": "main", "image": "registry.example/work:1"}
         if gpus:
             container["resources"] = {"limits": {GPU: str(gpus)}}
@@ -313,10 +318,11 @@ class Cluster(ABC):
         body["spec"]["replicas"] = replicas
         self.ensure_namespace(namespace)
         self.client.create("replicasets", body, namespace)
-        self.wait(
-            lambda: self.client.get("replicasets", name, namespace)["status"].get("readyReplicas") == replicas,
-            f"ReplicaSet {name} has {replicas} ready pods",
-        )
+        if wait:
+            self.wait(
+                lambda: self.client.get("replicasets", name, namespace)["status"].get("readyReplicas") == replicas,
+                f"ReplicaSet {name} has {replicas} ready pods",
+            )
 
     def add_daemonset(
         self,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -70,22 +71,25 @@ class Controllers:
     def _daemonset(self, owner: Object) -> None:
         template = owner["spec"]["template"]
         probe: Object = {"spec": {**template["spec"], "tolerations": self._tolerations(template)}}
-        nodes = {
-            node["metadata"]["name"]
-            for node in self._mirror.items("nodes")
-            if selects(probe["spec"], node) and not untolerated(probe["spec"], node)
-        }
+        selected = [node for node in self._mirror.items("nodes") if selects(probe["spec"], node)]
+        keeps = {_name(node) for node in selected if not untolerated(probe["spec"], node, ("NoExecute",))}
+        nodes = {_name(node) for node in selected if not untolerated(probe["spec"], node)}
         found: dict[str, Object] = {}
         for pod in self._owned(owner):
             name = pod["spec"].get("nodeName", "")
-            unwanted = name not in nodes or pod["status"].get("phase") in _ENDED
+            unwanted = name not in keeps or pod["status"].get("phase") in _ENDED
             if unwanted and "deletionTimestamp" not in pod["metadata"]:
                 self._client.delete("pods", pod["metadata"]["name"], pod["metadata"]["namespace"])
             found[name] = pod
         for node in sorted(nodes - found.keys()):
             self._create(owner, node, probe["spec"])
-        living = [pod for name, pod in found.items() if name in nodes]
-        self._count(owner, len(nodes), sum(ready(pod) for pod in living), len(living))
+        living = [pod for name, pod in found.items() if name in keeps]
+        self._count(
+            owner,
+            len(nodes | {name for name in found if name in keeps}),
+            sum(ready(pod) for pod in living),
+            len(living),
+        )
 
     def _tolerations(self, template: Object) -> list[Object]:
         return [*(template["spec"].get("tolerations") or []), *_DAEMON_TOLERATIONS]
@@ -222,6 +226,10 @@ class Controllers:
         return sum(requested(pod) for pod in pods if pod["status"].get("phase") not in _ENDED)
 
 
+def _name(item: Object) -> str:
+    return str(item["metadata"]["name"])
+
+
 def _kind(owner: Object) -> str:
     return "ReplicaSet" if "replicas" in owner["spec"] else "DaemonSet"
 
@@ -248,12 +256,12 @@ def selects(spec: Object, node: Object) -> bool:
     )
 
 
-def untolerated(spec: Object, node: Object) -> bool:
-    """Whether a taint or a cordon keeps a pod off a node."""
+def untolerated(spec: Object, node: Object, effects: Sequence[str] = ("NoSchedule", "NoExecute")) -> bool:
+    """Whether a taint of these effects, or a cordon, keeps a pod off a node."""
     taints = list(node.get("spec", {}).get("taints") or [])
     if node.get("spec", {}).get("unschedulable"):
-        taints.append({"key": "node.kubernetes.io/unschedulable", "effect": "NoSchedule"})
-    hard = [taint for taint in taints if taint["effect"] != "PreferNoSchedule"]
+        taints.append({"key": _CORDONED, "effect": "NoSchedule"})
+    hard = [taint for taint in taints if taint["effect"] in effects]
     return not all(any(_tolerates(each, taint) for each in spec.get("tolerations") or []) for taint in hard)
 
 

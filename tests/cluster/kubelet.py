@@ -4,6 +4,8 @@ Annotations that a test gives a pod:
   test/never-ends    deletion is never confirmed
   test/ends-after    seconds from the deletion to the end (0.2 where absent), at most the grace
   test/not-ready     runs and never becomes Ready
+A pod that is to end (restartPolicy Never or OnFailure) and has a command, or an image that computes, is really run on
+the machine; what it printed is in its annotation test/log, from where our API server serves it as the pod's log.
 """
 
 from __future__ import annotations
@@ -22,7 +24,8 @@ from tests.cluster.mirror import Mirror, Worker
 GPU = "nvidia.com/gpu"
 PLUGIN = "nvidia-device-plugin-ds"
 """Label ``name`` of the device plugin's pods. It counts cards once, when it starts, as the real one does."""
-CUDA_CHECK = ("python3", "-I", "/usr/local/libexec/provision/cuda_check.py")
+COMPUTING = ("cuda-sample", "cuda-check")
+"""Images by a part of their name whose own program computes on a card and ends."""
 ENDS_AFTER = 0.2
 
 
@@ -37,6 +40,7 @@ class Kubelet:
         self._pause = pause
         self._looked = 0.0
         self._boot = ""
+        self._cards = 0
         self._counted: dict[str, int] = {}
         self._deleted: dict[str, float] = {}
         self._running: set[str] = set()
@@ -51,10 +55,7 @@ class Kubelet:
             return None
         pods = [pod for pod in self._mirror.items("pods") if pod["spec"].get("nodeName") == self.name]
         if time.monotonic() - self._looked >= self._pause or not self._boot or self._starts_plugin(pods):
-            boot = self.machine.boot()
-            if boot != self._boot:
-                self._counted.clear()
-            self._boot, self._looked = boot, time.monotonic()
+            self._look()
         next_end = None
         if self._boot:
             for pod in pods:
@@ -62,6 +63,14 @@ class Kubelet:
                 next_end = wait if next_end is None or (wait is not None and wait < next_end) else next_end
         self._report(node, pods)
         return next_end
+
+    def _look(self) -> None:
+        """Asks the machine, which may cost a moment. A reboot makes the device plugin count again."""
+        boot = self.machine.boot()
+        if boot != self._boot:
+            self._counted.clear()
+        self._cards = self.machine.cards() if boot else 0
+        self._boot, self._looked = boot, time.monotonic()
 
     # --- the node -------------------------------------------------------------------------------------
     def _starts_plugin(self, pods: list[Object]) -> bool:
@@ -97,12 +106,12 @@ class Kubelet:
     def _allocatable(self, pods: list[Object]) -> int:
         """Cards for pods: what the device plugin counted, or the machine's where the cluster has no plugin."""
         if not any(_is_plugin(each["spec"]["template"]) for each in self._mirror.items("daemonsets")):
-            return self.machine.cards()
+            return self._cards
         uids = [pod["metadata"]["uid"] for pod in pods if _is_plugin(pod) and ready(pod) and not _deleting(pod)]
         self._counted = {uid: count for uid, count in self._counted.items() if uid in uids}
         for uid in uids:
-            if uid not in self._counted:
-                self._counted[uid] = self.machine.cards()
+            # Without any card the real one does not start, and is started again until there is one.
+            self._counted[uid] = self._counted.get(uid) or self._cards
         return max(self._counted.values(), default=0)
 
     # --- pods -----------------------------------------------------------------------------------------
@@ -133,9 +142,14 @@ class Kubelet:
 
     def _execute(self, pod: Object, command: list[str]) -> None:
         code, output = self.machine.run(command)
-        terminated = {"exitCode": code, "reason": "Completed" if code == 0 else "Error", "message": output[-2000:]}
+        terminated: Object = {"exitCode": code, "reason": "Completed" if code == 0 else "Error"}
+        if code != 0 and pod["spec"]["containers"][0].get("terminationMessagePolicy") == "FallbackToLogsOnError":
+            terminated["message"] = output[-2000:]
+        meta = pod["metadata"]
         for _ in range(20):
             try:
+                said = {"metadata": {"uid": meta["uid"], "annotations": {"test/log": output}}}
+                self._client.merge("pods", meta["name"], said, meta["namespace"])
                 self._set(pod, "Succeeded" if code == 0 else "Failed", terminated=terminated)
                 return
             except ApiError as error:
@@ -219,6 +233,4 @@ def _command(pod: Object) -> list[str] | None:
         return None
     first = pod["spec"]["containers"][0]
     command = [*(first.get("command") or []), *(first.get("args") or [])]
-    if not command and "cuda-check" in first["image"]:
-        return list(CUDA_CHECK)
-    return command or None
+    return command if command or any(part in first["image"] for part in COMPUTING) else None

@@ -7,6 +7,7 @@ import shlex
 import subprocess
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Protocol
 
 from tests.lab.host import LabHost
@@ -23,7 +24,8 @@ class Machine(Protocol):
     def cards(self) -> int: ...
 
     def run(self, command: Sequence[str]) -> tuple[int, str]:
-        """Exit status and the end of the output."""
+        """A pod's command: exit status and the end of the output. Without a command it computes on a card, as the
+        program in an image for CUDA does, and ends with 0 only if that came out right."""
 
 
 def _succeeds(command: Sequence[str]) -> tuple[int, str]:
@@ -50,6 +52,17 @@ class Described:
 
     def run(self, command: Sequence[str]) -> tuple[int, str]:
         return self.runs(command)
+
+
+CUDA_CHECK = Path(__file__).parents[2] / "templates" / "selftest" / "cuda_check.py"
+_PROGRAM = "/run/image-of-a-pod/cuda_check.py"
+# A host without python3 has no other program that computes; there the driver must at least list a card.
+_COMPUTE = f"""
+command -v python3 >/dev/null || {{ nvidia-smi -L | tee /dev/stderr | grep -q '^GPU '; exit; }}
+said=$(python3 -I {_PROGRAM})
+printf '%s\\n' "$said"
+printf '%s\\n' "$said" | grep -q '^RESULT pass'
+"""
 
 
 class Hosted:
@@ -80,7 +93,9 @@ class Hosted:
 
     def run(self, command: Sequence[str]) -> tuple[int, str]:
         try:
-            done = self._host.exec(shlex.join(command), timeout=120)
+            if not command:
+                self._host.put(_PROGRAM, CUDA_CHECK.read_bytes())
+            done = self._host.exec(shlex.join(command) if command else _COMPUTE, timeout=120)
         except subprocess.TimeoutExpired:
             return 124, "the command did not end within 120 s"
         return done.returncode, (done.stdout + done.stderr)[-2000:]

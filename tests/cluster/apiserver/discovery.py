@@ -57,7 +57,7 @@ def _gvk(group: str, version: str, kind: str) -> Object:
 
 
 def _sub_verbs(name: str) -> list[str]:
-    return ["get", "patch", "update"] if name == "status" else ["create"]
+    return {"status": ["get", "patch", "update"], "log": ["get"]}.get(name, ["create"])
 
 
 def document(path: str) -> Object | None:

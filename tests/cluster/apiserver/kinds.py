@@ -58,6 +58,7 @@ _POD = {
     "status": ("", "v1", "Pod"),
     "eviction": ("policy", "v1", "Eviction"),
     "binding": ("", "v1", "Binding"),
+    "log": ("", "v1", "Pod"),
 }
 _POD_FIELDS = (
     "spec.nodeName",

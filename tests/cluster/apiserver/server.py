@@ -96,10 +96,11 @@ class _Handler(BaseHTTPRequestHandler):
     do_POST = do_PUT = do_PATCH = do_DELETE = do_GET
 
     def _answer(self) -> None:
-        body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
+        body = self._body()
         user: User | None = None
         route = parse(self.path)
-        code, answer = 500, {}
+        code: int
+        answer: Object | str
         try:
             if self.server.broken:
                 raise Problem(503, self.server.broken)
@@ -122,6 +123,18 @@ class _Handler(BaseHTTPRequestHandler):
             code, answer = 400, Problem(400, text).status
         self._heard(user, route, code)
         self._send(code, answer)
+
+    def _body(self) -> bytes:
+        """The request's body, which ``kubectl create --raw`` sends in chunks."""
+        if self.headers.get("Transfer-Encoding", "").lower() != "chunked":
+            return self.rfile.read(int(self.headers.get("Content-Length") or 0))
+        parts = []
+        while size := int(self.rfile.readline().split(b";")[0], 16):
+            parts.append(self.rfile.read(size))
+            self.rfile.readline()
+        while self.rfile.readline().strip():
+            continue  # trailers
+        return b"".join(parts)
 
     # --- who and what ---------------------------------------------------------------------------------
     def _user(self) -> User:
@@ -166,7 +179,7 @@ class _Handler(BaseHTTPRequestHandler):
             raise unknown_path()
         return found
 
-    def _resource(self, user: User, verb: str, route: Route, body: bytes) -> tuple[int, Object]:
+    def _resource(self, user: User, verb: str, route: Route, body: bytes) -> tuple[int, Object | str]:
         kind, verbs = route.kind, self.server.verbs
         assert kind is not None
         place = (kind, route.namespace, route.name)
@@ -176,6 +189,8 @@ class _Handler(BaseHTTPRequestHandler):
             found = self.server.store.get(*place)
             if found is None:
                 raise not_found(kind, route.name)
+            if route.subresource == "log":
+                return 200, (found.item["metadata"].get("annotations") or {}).get("test/log", "")
             return 200, found.item
         content = self._decoded(body)
         call = self._call(user, route)
@@ -303,16 +318,18 @@ class _Handler(BaseHTTPRequestHandler):
             Request(user.name if user else "", verb, resource, namespace, name, self.path, code, time.time())
         )
 
-    def _send(self, code: int, answer: Object) -> None:
-        content = json.dumps(answer, separators=(",", ":")).encode()
-        self.send_response(code)
-        wanted = (
-            f"application/json;{discovery.AGGREGATED}"
-            if answer.get("kind") == "APIGroupDiscoveryList"
-            else "application/json"
-        )
-        self.send_header("Content-Type", wanted)
+    def _send(self, code: int, answer: Object | str) -> None:
+        if isinstance(answer, str):
+            self._write(code, "text/plain", answer.encode())
+            return
+        found = answer.get("kind") == "APIGroupDiscoveryList"
+        media = f"application/json;{discovery.AGGREGATED}" if found else "application/json"
         retry = (answer.get("details") or {}).get("retryAfterSeconds") if code == 429 else None
+        self._write(code, media, json.dumps(answer, separators=(",", ":")).encode(), retry)
+
+    def _write(self, code: int, media: str, content: bytes, retry: int | None = None) -> None:
+        self.send_response(code)
+        self.send_header("Content-Type", media)
         if retry:
             self.send_header("Retry-After", str(retry))
         self.send_header("Content-Length", str(len(content)))
