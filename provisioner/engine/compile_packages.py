@@ -1,4 +1,4 @@
-"""The packages action as sh: simulate, fetch, install, check what is there, hold; holds survive a failure."""
+"""The packages action as sh: try without doing, fetch, install, check what is there, hold; holds survive a failure."""
 
 from __future__ import annotations
 
