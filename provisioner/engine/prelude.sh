@@ -31,7 +31,7 @@ put_file() {
     if [ "$_h" != "$2" ]; then rm -f "$_n"; fail "what was written for $_t isn't what was sent: it is as it was"; fi
     if [ -e "$_t" ]; then
         cp --attributes-only --preserve=all "$_t" "$_n" || { rm -f "$_n"; fail "can't keep mode and owner of $_t"; }
-    else
+    elif [ -z "$3" ]; then
         chmod 644 "$_n"
     fi
     touch "$_n"
@@ -53,17 +53,21 @@ keep_previous() {
     fi
 }
 
+same() { [ -e "$1" ] && [ "$(sha256sum <"$1")" = "$(sha256sum <"$2")" ]; }
+
 forget() { rm -f "$_state/previous/$1" "$_state/previous/$1.absent"; }
 
-# restore PATH NAME: nothing kept means that nothing was replaced.
+# restore PATH NAME: nothing kept means that nothing was replaced. What is back in its place isn't kept any longer: a
+# later way back must not bring it over what a person wrote since.
 restore() {
     _t=$1; [ ! -L "$1" ] || _t=$(readlink -f "$1")
     plain "$_t"
     if [ -e "$_state/previous/$2.absent" ]; then rm -f "$_t"
-    elif [ -e "$_state/previous/$2" ]; then
+    elif [ -e "$_state/previous/$2" ] && ! same "$_t" "$_state/previous/$2"; then
         _n=$(mktemp "$(dirname "$_t")/.provision.XXXXXX") && cp -p --preserve=all "$_state/previous/$2" "$_n" \
             && sync "$_n" && mv -fT "$_n" "$_t" || { rm -f "$_n"; fail "can't put the previous $1 back"; }
     fi
+    forget "$2"
 }
 
 remove_file() {
