@@ -14,7 +14,20 @@ from typing import Any
 
 from provisioner.model.event import Event
 
-DURABLE = {"run-started", "change-started", "change-done", "change-failed", "run-done", "host-rebooting"}
+DURABLE = {
+    "run-started",
+    "change-started",
+    "change-done",
+    "change-failed",
+    "run-done",
+    "host-rebooting",
+    "roll-started",
+    "phase-started",
+    "phase-done",
+    "phase-failed",
+    "node-ended",
+    "roll-done",
+}
 """Events that are on disk before the run goes on."""
 
 

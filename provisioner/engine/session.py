@@ -29,7 +29,7 @@ from provisioner.model.event import Event, EventKind, Monitor
 from provisioner.model.inventory import Host, Inventory
 from provisioner.model.plan import HostPlan, Plan
 from provisioner.model.result import HostResult, RunResult, Status
-from provisioner.transport.executor import Connector
+from provisioner.transport.executor import Connector, Executor
 
 EXEC_TIMEOUT = 600.0
 """Seconds a command given to `exec` may take."""
@@ -84,6 +84,19 @@ class Session:
         """End all connections."""
         for run in self._runs.values():
             run.executor.close()
+
+    def steps(self, name: str) -> HostSteps:
+        """What is desired of a selected host. Raises KeyError."""
+        return self._wanted[name]
+
+    def connect(self, host: Host) -> Executor:
+        """A connection of its own to a host of the inventory, for work beside planning and applying."""
+        return self._connector(host)
+
+    @property
+    def secrets(self) -> Secrets:
+        """The run's secrets, resolved."""
+        return self._secrets
 
     # --- reading and planning -------------------------------------------------------------------------------
 

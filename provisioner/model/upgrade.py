@@ -73,6 +73,7 @@ class NodeRecord:
     cordoned_before  owners of the cordon before this roll: () the node was schedulable
     clients     units and pods that were stopped and must run again
     boot        boot identity before a reboot, by which coming back is recognised
+    offered     what the node offered to pods before, "nvidia.com/gpu=8", and must offer again
     since       seconds since the epoch at which the phase began
     reason      why it ended as it did, or why it waits; evidence for a person
     """
@@ -89,6 +90,7 @@ class NodeRecord:
     cordoned_before: tuple[str, ...] = ()
     clients: tuple[str, ...] = ()
     boot: str = ""
+    offered: tuple[str, ...] = ()
     since: float = 0.0
     reason: str = ""
 

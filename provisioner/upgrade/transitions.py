@@ -29,7 +29,6 @@ FORWARD: dict[tuple[Phase, Result], Phase] = {
     (P.UNLOAD, R.FAILED): P.RELEASE,
     (P.INSTALL, R.OK): P.LOAD,
     (P.LOAD, R.OK): P.VERIFY_HOST,
-    (P.LOAD, R.RETRY_REBOOT): P.REBOOT,
     (P.REBOOT, R.OK): P.VERIFY_HOST,
     (P.REBOOT, R.FAILED): P.MARK_UNHEALTHY,  # a host that doesn't answer can't be led back
     (P.VERIFY_HOST, R.OK): P.START_CLIENTS,
@@ -52,7 +51,10 @@ def following(record: NodeRecord, result: Result, options: RollOptions) -> NodeR
         if options.reboot == "never":
             return replace(record, phase=P.MARK_UNHEALTHY if back else P.RELEASE)
         return replace(record, phase=P.INSTALL, reboot=True)
-    if phase is P.LOAD and result is R.RETRY_REBOOT and options.reboot == "never":
+    if result is R.RETRY_REBOOT:
+        # Once: a host that comes back from its restart with the old driver doesn't get better by another one.
+        if phase in (P.LOAD, P.VERIFY_HOST) and options.reboot != "never" and not record.reboot:
+            return replace(record, phase=P.REBOOT, reboot=True)
         result = R.FAILED
     if phase is P.INSTALL and result is R.OK and record.reboot:
         return replace(record, phase=P.REBOOT)
@@ -64,8 +66,8 @@ def following(record: NodeRecord, result: Result, options: RollOptions) -> NodeR
         return replace(record, phase=P.MARK_UNHEALTHY)
     if (phase, result) in FORWARD:
         return replace(record, phase=FORWARD[phase, result])
-    if result in (R.FAILED, R.RETRY_REBOOT):
+    if result is R.FAILED:
         if options.rollback == "never":
             return replace(record, phase=P.MARK_UNHEALTHY)
-        return replace(record, phase=P.STOP_CLIENTS, back=True, reboot=options.reboot == "always")
+        return replace(record, phase=P.STOP_CLIENTS, back=True, reboot=options.reboot == "always", boot="")
     raise ValueError(f"nothing follows {phase.value} with {result.value}")

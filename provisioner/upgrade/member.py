@@ -1,0 +1,142 @@
+"""A host of a roll: what is known of it, its connection, and where its record lies."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from provisioner.engine.observe import observe
+from provisioner.engine.secrets import Secrets
+from provisioner.errors import TransportError
+from provisioner.facts.boot import KernelsProbe
+from provisioner.facts.driver import LoadedModules, ModulesOnDiskProbe
+from provisioner.facts.files import FileProbe
+from provisioner.facts.host import IdentityProbe, SystemProbe
+from provisioner.facts.packages import PackagesProbe
+from provisioner.facts.workload import WorkloadProbe
+from provisioner.kube.api import Api
+from provisioner.model.fact import Facts, Probe
+from provisioner.model.lock import Closure, Role
+from provisioner.model.upgrade import NodeRecord
+from provisioner.quoting import quote
+from provisioner.tasks.context import Context
+from provisioner.tasks.packaging.names import TOOLKIT
+from provisioner.tasks.packaging.versions import upstream
+from provisioner.transport.executor import Executor
+from provisioner.upgrade import record as records
+from provisioner.upgrade.hoststep import Fence, Step, scripted
+
+RECORD = "/var/lib/provision/upgrade.json"
+"""The record's file on a host, where there is no cluster to keep it."""
+
+PROBES: tuple[Probe[Any], ...] = (
+    PackagesProbe(),
+    LoadedModules(),
+    ModulesOnDiskProbe(),
+    KernelsProbe(),
+    FileProbe(RECORD),
+)
+"""What a roll must know of every host, beside what every observation asks."""
+
+
+@dataclass
+class Member:
+    """One host. `node` "" without a cluster; `facts` None while it couldn't be read, then `error` says why."""
+
+    ctx: Context
+    executor: Executor
+    secrets: Secrets
+    kind: Role = "driver"
+    node: str = ""
+    facts: Facts | None = None
+    error: str = ""
+    closure: Closure | None = None
+    record: NodeRecord | None = field(default=None)
+
+    @property
+    def host(self) -> str:
+        return self.ctx.host.name
+
+    def read(self, more: Sequence[Probe[Any]] = ()) -> Facts | None:
+        """Read the host anew. A transport error is kept in `error`."""
+        try:
+            self.facts, self.error = observe(self.executor, (*PROBES, *more), self.secrets), ""
+        except TransportError as error:
+            self.facts, self.error = None, str(error)
+        return self.facts
+
+    def source(self) -> str:
+        """The version that runs or is installed now, "" for none. Raises FactUnknown, ValueError when unread."""
+        facts = self._facts()
+        state = facts.need(PackagesProbe())
+        if self.kind == "toolkit":
+            return upstream(state.version(TOOLKIT[0]) or "")
+        loaded = facts.get(LoadedModules()) or {}
+        disk = facts.get(ModulesOnDiskProbe())
+        on_disk = disk.modules["nvidia"].version if disk is not None and "nvidia" in disk.modules else ""
+        return loaded.get("nvidia") or on_disk
+
+    def settled(self, target: str) -> bool:
+        """Is the target all there is: installed, loaded and on disk?"""
+        facts = self._facts()
+        state, closure = facts.need(PackagesProbe()), self.closure
+        if closure is None:
+            return False
+        wanted = closure.role(self.kind)
+        if any(state.version(package.name) != package.version for package in wanted):
+            return False
+        if self.kind != "driver":
+            return True
+        loaded = (facts.get(LoadedModules()) or {}).get("nvidia")
+        disk = facts.get(ModulesOnDiskProbe())
+        there = disk.modules["nvidia"].version if disk is not None and "nvidia" in disk.modules else None
+        return loaded == target and there == target
+
+    def _facts(self) -> Facts:
+        if self.facts is None:
+            raise ValueError(f"{self.host} was not read")
+        return self.facts
+
+    @property
+    def boot(self) -> str:
+        return self._facts().need(IdentityProbe()).text
+
+    @property
+    def hostname(self) -> str:
+        return self._facts().need(SystemProbe()).hostname
+
+    @property
+    def machine_id(self) -> str:
+        found = self._facts().need(IdentityProbe()).machine_id
+        return "" if found == "none" else found
+
+    @property
+    def kernels(self) -> tuple[str, ...]:
+        """The kernel that boots next, where it is another than the running one."""
+        found = self._facts().get(KernelsProbe())
+        return tuple(kernel.release for kernel in found.both[1:]) if found else ()
+
+    @property
+    def busy(self) -> str:
+        """GPU processes of the host, for people; "" for none."""
+        workload = self._facts().get(WorkloadProbe())
+        return workload.text if workload is not None and workload.gpu_processes else ""
+
+    def kept_record(self, api: Api | None) -> NodeRecord | None:
+        """The record of an earlier roll. Raises RecordUnreadable, KubeError."""
+        if api is not None and self.node:
+            return records.of_node(api.node(self.node))
+        have = self._facts().get(FileProbe(RECORD))
+        return records.from_json(have.content) if have is not None and have.content else None
+
+
+def save_on_host(fence: Fence, record: NodeRecord) -> Step[None]:
+    """Replace the record's file on the host, durable before the step ends."""
+    body = f"printf '%s\\n' {quote(records.to_json(record))} | keep {quote(RECORD)}"
+    return Step("keep the record", scripted(fence, (), body), 30.0, lambda rows: None)
+
+
+def noted(record: NodeRecord, **changes: Any) -> NodeRecord:
+    """The record with what was learned."""
+    return replace(record, **changes)
