@@ -60,6 +60,7 @@ class ApiServer(ThreadingHTTPServer):
     def finish_request(self, request: Any, client_address: Any) -> None:
         """The handshake happens here, in the connection's own thread."""
         request.settimeout(WATCH_SECONDS)
+        request.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         try:
             with self.tls.wrap_socket(request, server_side=True) as wrapped:
                 with self._guard:
