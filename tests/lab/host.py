@@ -46,6 +46,7 @@ HOSTS = {
         HostSpec("gpu-z", 22208, "debian12", "Debian 12, for tests that break a host"),
         HostSpec("gpu-u", 22211, "debian12", "Debian 12, for tests of containerd 1.6"),
         HostSpec("gpu-v", 22212, "debian13", "Debian 13, for tests of containerd 1.7"),
+        HostSpec("gpu-t", 22213, "debian12", "Debian 12, for tests of the upgrade on a host"),
     )
 }
 
