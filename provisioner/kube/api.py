@@ -22,7 +22,7 @@ from provisioner.kube.objects import Json
 FIELD_MANAGER = "provision-upgrade"
 """Who we are in managedFields. The self-test takes managers that begin with "provision" for ours."""
 
-_CONFLICTS = 20
+_TRIES = 20
 _PAUSES = (0.5, 1.0, 2.0, 4.0, 5.0)
 T = TypeVar("T")
 
@@ -170,9 +170,9 @@ class Api:
         Again on a conflict, and when an answer was lost: then the fresh look tells what the lost write did. An error
         that `decide` raises ends it.
         """
-        conflicts = 0
         deadline = self.clock() + self.patience
-        while True:
+        why = "what was written didn't stay"
+        for _ in range(_TRIES):
             found = self.node(name)
             patch = decide(found)
             if patch is None:
@@ -180,14 +180,15 @@ class Api:
             try:
                 self.patch_node(name, patch, found.version)
             except Conflict as late:
-                conflicts += 1
-                if conflicts > _CONFLICTS:
-                    raise KubeError(
-                        f"node {name} changed each of {_CONFLICTS} times it was to be patched", why=late.why
-                    ) from late
+                why = late.why
             except (ApiUnreachable, TooManyRequests):
                 if self.clock() > deadline or self.stop.wait(_PAUSES[0]):
                     raise
+        raise KubeError(
+            f"node {name} changed each of {_TRIES} times it was to be patched",
+            why=why,
+            remedy="see which controller changes the node (managedFields of the node name it)",
+        )
 
     def evict(self, pod: objects.Pod) -> None:
         """Ask for the eviction of exactly this pod (its uid is a precondition); gone already is well.
