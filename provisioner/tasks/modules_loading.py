@@ -59,8 +59,8 @@ def loading(
     elif disk.other_kernels:
         others = ", ".join(disk.other_kernels)
         yield _reboot(f"the modules are there for kernel {others}, not for the running {disk.kernel}", before_reboot)
-    elif facts.get(SmiProbe()) is None:
-        # No driver yet: an earlier stage of this run brings it.
+    elif facts.get(SmiProbe()) is None or ctx.earlier("driver"):
+        # No module yet: an earlier stage of this run brings it.
         yield replace(change, provisional=True)
     else:
         yield Note(SUBJECT, f"there is no nvidia module for kernel {disk.kernel}: {', '.join(missing)} can't be loaded")

@@ -1,0 +1,183 @@
+"""The hosts of a roll and their cluster: read, checked, and given their packages before the first node is touched."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+from provisioner.engine.pool import each
+from provisioner.engine.session import Session
+from provisioner.errors import FactUnknown, ProvisionError, UsageError
+from provisioner.facts.packages import PackagesProbe
+from provisioner.kube import rbac
+from provisioner.kube.api import Api
+from provisioner.model.change import Refusal
+from provisioner.model.lock import Closure, Role
+from provisioner.model.upgrade import PlannedNode, RollOptions, RollPlan
+from provisioner.tasks.packaging.choose import backend_for
+from provisioner.tasks.packaging.stack import stack
+from provisioner.upgrade import checks, hoststep, identity, pods, prefetch
+from provisioner.upgrade.member import Member
+from provisioner.upgrade.node import one_line
+from provisioner.upgrade.schedule import ordered
+from provisioner.upgrade.selection import Picture, kept_out, planned
+from provisioner.upgrade.target import differing, with_version
+
+
+@dataclass
+class Fleet:
+    """All hosts that a roll may take. `moved`: versions that the command line moves ("driver" → "580.95.05");
+    `named`: hosts that it names one by one."""
+
+    session: Session
+    options: RollOptions
+    api: Api | None
+    members: Mapping[str, Member]
+    stop: threading.Event
+    kind: Role = "driver"
+    moved: Mapping[str, str] = field(default_factory=dict)
+    named: frozenset[str] = frozenset()
+
+    def plan(self) -> RollPlan:
+        """Read all hosts and the cluster, and say what the roll would do. Changes nothing."""
+        lacking = rbac.require(self.api) if self.api is not None else []
+        files = self._files_to_move()
+        self.read()
+        picture, refused = self.picture()
+        left_out: dict[str, str] = {}
+        nodes: list[PlannedNode] = []
+        for name, member in self.members.items():
+            if name in refused:
+                continue
+            node = picture.nodes.get(name)
+            try:
+                member.record = member.kept_record(self.api)
+                why = kept_out(node, member.record, name in self.named) if node is not None else ""
+                found = self._check(member, picture)
+            except (FactUnknown, ProvisionError) as error:
+                refused[name] = one_line(error)
+                continue
+            if why:
+                left_out[name] = why
+            elif found.state == "ready":
+                nodes.append(planned(found, node, picture))
+            elif found.state == "left out":
+                left_out[name] = found.reason
+            else:
+                refused[name] = found.reason
+        taken = ordered(nodes, self.session.inventory.groups, self.options.order, self.options.canary)
+        for lone in nodes:
+            if lone not in taken:
+                left_out[lone.host] = "member of the control plane: taken only when --order names its group"
+        targets = sorted({node.target for node in taken})
+        return RollPlan(
+            kind=self.options.kind,
+            target=", ".join(targets),
+            nodes=taken,
+            left_out=left_out,
+            refused=refused,
+            files=files,
+            notes=tuple(f"this user lacks {need.text}: {need.why} will be missing" for need in lacking),
+            options=self.options,
+            cluster=self.api is not None,
+        )
+
+    def _check(self, member: Member, picture: Picture, fetched: prefetch.Fetched | None = None) -> checks.HostCheck:
+        assert member.facts is not None
+        return checks.check_host(
+            member.facts,
+            member.ctx,
+            fetched,
+            kind=self.kind,
+            images=picture.images(member.host),
+            rollback=self.options.rollback,
+        )
+
+    def _files_to_move(self) -> tuple[tuple[str, str, str], ...]:
+        """Inventory and lock as they will be; the members' contexts get the new lock."""
+        if not self.moved:
+            return ()
+        inventory = self.session.inventory
+        text = ""
+        for name, version in self.moved.items():
+            text = with_version(inventory, self.session.hosts, name, version)
+        outcome = self.session.lock()
+        for member in self.members.values():
+            member.ctx = replace(member.ctx, lock=outcome.lock)
+        changed = (differing(inventory.path, text), differing(outcome.path, outcome.text) if outcome.changed else None)
+        return tuple(file for file in changed if file is not None)
+
+    def read(self) -> None:
+        """Read all hosts anew; what keeps one from being read is kept with it."""
+        each(
+            list(self.members.values()),
+            lambda member: _none(member.read(checks.PROBES)),
+            forks=self.session.forks,
+            go_on=lambda: not self.stop.is_set(),
+        )
+
+    def picture(self) -> tuple[Picture, dict[str, str]]:
+        """The cluster, and the hosts that can't take part: unreachable, or not beyond doubt a node of it."""
+        refused = {name: member.error or "not read" for name, member in self.members.items() if member.facts is None}
+        if self.api is None:
+            return Picture(), refused
+        readable = [member for name, member in self.members.items() if name not in refused]
+        hosts = [
+            identity.HostIdentity(member.host, member.machine_id, member.ctx.host.node, member.hostname)
+            for member in readable
+        ]
+        found = identity.match(hosts, self.api.nodes())
+        for member in readable:
+            if member.host in found.nodes:
+                member.node = found.nodes[member.host].name
+        refused |= dict(found.refused)
+        use = pods.gpu_use(self.api.claims(), ())
+        everything = self.api.pods()
+        on = {node.name: [pod for pod in everything if pod.node == node.name] for node in found.nodes.values()}
+        return Picture(dict(found.nodes), on, self.api.budgets(), use), refused
+
+    def prepare(self, plan: RollPlan, fence: hoststep.Fence) -> RollPlan:
+        """Fetch target and previous packages to every host of the plan. Nodes whose way there or back is missing move
+        to `refused`."""
+        picture, _ = self.picture()
+        refused: dict[str, str] = {}
+        ready: dict[str, PlannedNode] = {}
+
+        def fetch(node: PlannedNode) -> None:
+            member = self.members[node.host]
+            try:
+                check = self._fetch(member, fence, picture)
+            except ProvisionError as error:
+                refused[node.host] = one_line(error)
+                return
+            if check.state == "ready":
+                ready[node.host] = planned(check, picture.nodes.get(node.host), picture)
+            else:
+                refused[node.host] = check.reason
+
+        each(plan.nodes, fetch, forks=self.session.forks, go_on=lambda: not self.stop.is_set())
+        nodes = tuple(ready[node.host] for node in plan.nodes if node.host in ready)
+        return replace(plan, nodes=nodes, refused={**plan.refused, **refused})
+
+    def _fetch(self, member: Member, fence: hoststep.Fence, picture: Picture) -> checks.HostCheck:
+        closure = self.closure(member)
+        assert member.facts is not None
+        state = member.facts.need(PackagesProbe())
+        target = prefetch.target_set(closure, state, backend_for(state), self.kind)
+        previous = prefetch.previous_set(closure, state, member.source(), self.kind)
+        fetched = prefetch.prefetch(fence, target, previous).run(member.executor)
+        return self._check(member, picture, fetched)
+
+    def closure(self, member: Member) -> Closure:
+        """The packages that the lock wants on this host, kept with it. Raises UsageError when there are none."""
+        assert member.facts is not None
+        have = stack(member.facts, member.ctx)
+        if isinstance(have, Refusal):
+            raise UsageError(have.what, why=have.why, remedy=have.remedy)
+        member.closure = have.closure
+        return have.closure
+
+
+def _none(_: object) -> None:
+    """For workers whose answer is kept elsewhere."""
