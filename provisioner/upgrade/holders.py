@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from provisioner.facts.workload import DRIVER_DAEMONS
+from provisioner.upgrade.clients import CLIENTS
 from provisioner.upgrade.hoststep import Fence, Rows, Step, fields, scripted
 
 UNLOAD_ORDER = ("gdrdrv", "nvidia_fs", "nvidia_peermem", "nvidia_uvm", "nvidia_drm", "nvidia_modeset", "nvidia")
@@ -57,8 +58,8 @@ class Holder:
 
     @property
     def daemon(self) -> bool:
-        """Is it a daemon of the driver's own stack?"""
-        return self.name in DRIVER_DAEMONS
+        """Is it a daemon of the driver's own stack, which is stopped and started with it?"""
+        return self.name in DRIVER_DAEMONS or self.place.unit in CLIENTS
 
     def text(self, pods: Mapping[str, str] | None = None) -> str:
         """For people: "4711 python3 of pod default/train". `pods`: uid → "namespace/name"."""

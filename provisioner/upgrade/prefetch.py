@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from provisioner.facts.packages import PackageState
 from provisioner.model.lock import Closure, LockedPackage, Role
@@ -100,19 +100,16 @@ def previous_set(closure: Closure, state: PackageState, source: str, kind: Role 
     return PackageSet(source, kind, installed, new)
 
 
-def previous_closure(closure: Closure, driver: Cache, state: PackageState) -> Closure:
-    """The target's closure turned back: pins and holds of the way back follow it. The toolkit is that on the host."""
-    toolkit = previous_set(closure, state, "", "toolkit").packages
-    return Closure(
-        distribution=closure.distribution,
-        arch=closure.arch,
-        source=closure.source,
-        driver=driver.version,
-        flavour=closure.flavour,
-        toolkit=closure.toolkit,
-        top=(),
-        packages=tuple(package for package in driver.packages if package.role == "driver") + toolkit,
-    )
+def previous_closure(closure: Closure, kept: Cache, state: PackageState) -> Closure:
+    """The target's closure turned back, for the pins of the way back: what moved is as `kept`, the rest (toolkit or
+    driver) as it is on the host."""
+    moved: Role = "driver" if kept.driver else "toolkit"
+    packages = tuple(package for package in kept.packages if package.role == moved)
+    if kept.driver:
+        rest = previous_set(closure, state, "", "toolkit").packages
+        return replace(closure, driver=kept.version, top=(), packages=(*packages, *rest))
+    rest = previous_set(closure, state, closure.driver).packages
+    return replace(closure, toolkit=kept.version, top=(), packages=(*rest, *packages))
 
 
 def prefetch(fence: Fence, target: PackageSet, previous: PackageSet) -> Step[Fetched]:

@@ -10,9 +10,9 @@ holding() {
     {
         find /proc/[0-9]*/fd -lname '*/dev/nvidia*' -printf '%h %l\n' 2>/dev/null
         grep -l '/dev/nvidia' /proc/[0-9]*/maps 2>/dev/null | sed 's,$, mapped,'
-    } | awk '{split($1, p, "/"); sub(".*/dev/", "/dev/", $2)
-        if ($2 == "mapped") {if (!(p[3] in d)) d[p[3]] = ""}
-        else if (index(d[p[3]] " ", $2 " ") == 0) d[p[3]] = d[p[3]] " " $2}
+    } | awk '{sub(".*/proc/", "", $1); sub("/.*", "", $1); sub(".*/dev/", "/dev/", $2)
+        if ($2 == "mapped") {if (!($1 in d)) d[$1] = ""}
+        else if (index(d[$1] " ", " " $2 " ") == 0) d[$1] = d[$1] " " $2}
         END {for (q in d) print q d[q]}' | sort -n
 }
 tell_processes() {

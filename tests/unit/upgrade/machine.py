@@ -10,7 +10,7 @@ from typing import TypeVar
 
 from provisioner.transport.executor import Completed
 from provisioner.transport.fake import ShellExecutor
-from provisioner.upgrade.hoststep import Fence, Step
+from provisioner.upgrade.hoststep import Fence, Step, scripted
 
 T = TypeVar("T")
 FENCE = Fence("roll-1", 7, "ops@desk")
@@ -61,6 +61,13 @@ class Machine(ShellExecutor):
         script = script.replace("PATH=/usr/local/sbin:", f"PATH={self.root}/tools:/usr/local/sbin:")
         script = script.replace("[ -d /run/systemd/system ]", "true")
         return super().run(script, timeout=timeout)
+
+    def run_body(self, line: str) -> list[str]:
+        """The lines that one function of holders.sh prints."""
+        script = scripted(FENCE, ("holders",), line).replace("/proc/$1/cmdline", f"{self.root}/proc/$1/cmdline")
+        done = self.run(script, timeout=20)
+        assert done.rc == 0, done.stderr
+        return done.stdout.decode().splitlines()[:-1]
 
     def do(self, step: Step[T]) -> T:
         """Run a step, with its script unharmed by an environment of the test's own."""
