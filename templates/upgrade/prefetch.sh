@@ -37,7 +37,7 @@ from_archives() {
 }
 # lacking: of the wanted rows, those that neither the lists offer nor the folder has.
 lacking() {
-    awk 'NR == FNR {have[$1 " " $2] = 1; next} !(($1 " " $2) in have)' "$_dir/offered" "$_dir/wanted" |
+    awk 'FILENAME == ARGV[1] {have[$1 " " $2] = 1; next} !(($1 " " $2) in have)' "$_dir/offered" "$_dir/wanted" |
         while read -r _name _version _role; do
             _found=no
             for _f in "$_set/${_name}_$(printf %s "$_version" | sed 's/:/%3a/g')"_*.deb; do
@@ -59,7 +59,7 @@ resolve() {
         case " $(echo $removed) " in *" ${_name%%:*} "*) ;; *) printf '%s ' "$_name" ;; esac
     done)
     [ -z "$_others" ] || { tell trouble "$1" "it would also remove $_others, which the lock doesn't name"; return 1; }
-    awk 'NR == FNR {have[$1] = 1; next} /^Inst / {n = $2; sub(":.*", "", n); v = $0; sub(/^[^(]*\(/, "", v); sub(/ .*/, "", v)
+    awk 'FILENAME == ARGV[1] {have[$1] = 1; next} /^Inst / {n = $2; sub(":.*", "", n); v = $0; sub(/^[^(]*\(/, "", v); sub(/ .*/, "", v)
         if (!(n in have)) print n, v, "dependency"}' "$_dir/wanted" "$_dir/plan" >"$_dir/more"
     cat "$_dir/more" >>"$_dir/wanted"
 }
@@ -121,7 +121,7 @@ fetch() {
         }
         there >"$_dir/there"
     fi
-    awk 'NR == FNR {have[$1 " " $2] = 1; next} !(($1 " " $2) in have) {print $1, $2}' "$_dir/there" "$_dir/wanted" |
+    awk 'FILENAME == ARGV[1] {have[$1 " " $2] = 1; next} !(($1 " " $2) in have) {print $1, $2}' "$_dir/there" "$_dir/wanted" |
         while read -r _name _version; do tell missing "$1" "$_name" "$_version"; done >"$_dir/missing"
     cat "$_dir/missing"
     if [ ! -s "$_dir/missing" ]; then
