@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from provisioner.cli.consent import answered
 from provisioner.cli.interrupt import Interrupts, stoppable
 from provisioner.cli.options import Request
 from provisioner.cli.view import View
@@ -38,11 +39,8 @@ class Work:
         return found
 
     def ask(self, question: str) -> bool:
-        """Ask a person; only y or yes is yes. The end of the input is no. Ctrl-C raises KeyboardInterrupt."""
-        with self.progress.paused(), self.interrupts.asking():
-            sys.stderr.write(f"{question} [y/N] ")
-            sys.stderr.flush()
-            return sys.stdin.readline().strip().lower() in ("y", "yes")
+        """See consent.Asking."""
+        return answered(question, self.progress, self.interrupts)
 
 
 @contextmanager

@@ -57,9 +57,9 @@ class View:
             print(text, file=sys.stderr, flush=True)
 
     @contextmanager
-    def progress(self) -> Iterator[Progress]:
-        """What shows events during a run, and writes them to the `--events` file."""
-        shown = self._progress()
+    def progress(self, roll: bool = False) -> Iterator[Progress]:
+        """What shows events during a run, or during a `roll`, and writes them to the `--events` file."""
+        shown = self._progress(roll)
         if self.events is None:
             try:
                 yield shown
@@ -82,12 +82,13 @@ class View:
             shown.close()
             file.close()
 
-    def _progress(self) -> Progress:
+    def _progress(self, roll: bool) -> Progress:
         painted = colour(self.color, sys.stderr)
         if sys.stderr.isatty() and self.verbosity >= 0 and os.environ.get("TERM", "dumb") != "dumb":
             from provisioner.report.live import LiveView
+            from provisioner.report.upgrade_live import RollView
 
-            return LiveView(sys.stderr, painted, self.verbosity)
+            return LiveView(sys.stderr, painted, self.verbosity, RollView() if roll else None)
         from provisioner.report.progress import Lines
 
         return Lines(sys.stderr, Paint(painted), self.verbosity)

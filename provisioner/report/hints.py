@@ -42,7 +42,7 @@ class Invocation:
 
 def for_the_failed(call: Invocation) -> str:
     """The command that repeats a run for the hosts that failed in it."""
-    kept = _without_limit(call)
+    kept = without_limit(call)
     return kept.again("--limit", FAILED_AT_LAST)
 
 
@@ -102,7 +102,8 @@ def _split(command: str) -> list[str]:
         return [command]
 
 
-def _without_limit(call: Invocation) -> Invocation:
+def without_limit(call: Invocation) -> Invocation:
+    """The same command for all hosts."""
     kept: list[str] = []
     words_left = iter(call.options)
     for word in words_left:

@@ -12,7 +12,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TextIO
+from typing import Protocol, TextIO
 
 from rich.console import Console, ConsoleOptions, RenderResult
 from rich.live import Live
@@ -25,7 +25,8 @@ from provisioner.report.progress import ALWAYS, happening, line
 
 _ENDED = {"host-done": "done", "host-failed": "failed"}
 _BEGINS = frozenset({"host-connecting", "host-observing", "stage-started", "change-started", "host-rebooting"})
-_STYLE = {"failed": "bold red", "done": "green"}
+_OVER = frozenset({"run-done", "roll-done"})
+_STAYS = ALWAYS | {"node-ended"}
 
 
 @dataclass(slots=True)
@@ -84,14 +85,28 @@ class View:
         return made[: max(1, height)]
 
 
-class LiveView:
-    """Shows a `View` on a terminal and refreshes it four times a second."""
+class State(Protocol):
+    """What a live view shows: follows events, and tells its lines."""
 
-    def __init__(self, stream: TextIO | None = None, colour: bool = True, verbosity: int = 0) -> None:
+    def take(self, event: Event) -> None:
+        """Follow one event."""
+        ...
+
+    def lines(self, height: int, now: float) -> list[tuple[str, str]]:
+        """(text, style) of at most `height` lines."""
+        ...
+
+
+class LiveView:
+    """Shows a state, a `View` unless another is given, on a terminal and refreshes it four times a second."""
+
+    def __init__(
+        self, stream: TextIO | None = None, colour: bool = True, verbosity: int = 0, state: State | None = None
+    ) -> None:
         self._console = Console(
             file=stream or sys.stderr, no_color=not colour, highlight=False, markup=False, emoji=False
         )
-        self._view = View()
+        self._view = state or View()
         self._verbosity = verbosity
         # Two locks: rich's refreshing thread holds its own lock when it asks for the lines, so what is held then
         # (`_state`) must never be held by whoever calls into rich.
@@ -110,11 +125,11 @@ class LiveView:
         with self._state:
             self._view.take(event)
         with self._control:
-            if event.kind == "run-done":
+            if event.kind in _OVER:
                 self._stop()
             elif self._live is None and event.kind != "run-stopping":
                 self._start()
-            stays = event.kind in ALWAYS or (self._verbosity > 0 and event.kind.startswith(("change-", "stage-")))
+            stays = event.kind in _STAYS or (self._verbosity > 0 and event.kind.startswith(("change-", "stage-")))
             if stays:
                 style = "bold red" if event.kind.endswith("failed") else "yellow" if event.kind in ALWAYS else ""
                 self._console.print(Text(line(event), style=style), soft_wrap=True)

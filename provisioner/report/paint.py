@@ -38,3 +38,6 @@ STATUS_STYLE = {
     "stopped": "magenta",
 }
 """Style of a host's status (`Status.value`)."""
+
+PHASE_STYLE = {"done": "green", "failed": "bold red", "rolled-back": "bold red", "broken": "bold red"}
+"""Style of a phase in which a node of a roll ended (`Phase.value`)."""

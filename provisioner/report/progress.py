@@ -11,16 +11,19 @@ from provisioner.model.event import Event
 from provisioner.report.paint import PLAIN, Paint
 from provisioner.report.printable import one_line
 
-ALWAYS = frozenset({"change-failed", "host-failed", "warning", "run-stopping"})
+ALWAYS = frozenset({"change-failed", "host-failed", "phase-failed", "warning", "run-stopping"})
 """Events that `-q` doesn't silence."""
 
 DETAIL = frozenset(
-    {"host-connecting", "host-observing", "host-observed", "host-planned", "stage-done", "host-done", "run-done"}
+    {
+        *("host-connecting", "host-observing", "host-observed", "host-planned", "stage-done", "phase-done"),
+        *("host-done", "run-done"),
+    }
 )
 """Events that only `-v` shows."""
 
-_WORDS = {"change-started": "…", "change-done": "done:", "change-failed": "failed:"}
-"""What stands before the text of an event about a change."""
+_WORDS = {"change-started": "…", "change-done": "done:", "change-failed": "failed:", "phase-failed": "failed:"}
+"""What stands before the text of an event about a change or a phase."""
 
 _PLAIN = {
     "host-connecting": "connecting",
@@ -32,6 +35,11 @@ _PLAIN = {
     "host-done": "done",
     "run-started": "started",
     "run-done": "ended",
+    "roll-started": "roll started",
+    "roll-done": "roll ended",
+    "phase-started": "begun",
+    "phase-done": "done",
+    "node-ended": "",
 }
 """What an event without a text of its own says."""
 
@@ -39,6 +47,8 @@ _STYLE = {
     "change-done": "green",
     "change-failed": "bold red",
     "host-failed": "bold red",
+    "phase-failed": "bold red",
+    "node-ended": "bold",
     "warning": "yellow",
     "run-stopping": "magenta",
     "stage-started": "bold",
@@ -111,7 +121,9 @@ def line(event: Event, paint: Paint = PLAIN) -> str:
     """One event as one line, the host first."""
     said = happening(event)
     where = " ".join(part for part in (event.host, event.stage) if part) or "run"
-    shown = said if event.host and said.startswith(f"{event.host}: ") else one_line(f"{where}: {said}")
+    shown = (
+        said if event.host and said.startswith(f"{event.host}: ") else one_line(f"{where}: {said}" if said else where)
+    )
     return paint(_STYLE[event.kind], shown) if event.kind in _STYLE else shown
 
 
