@@ -89,9 +89,16 @@ class Cluster(ABC):
                 self._erase(resource, item["metadata"])
         self._mirror = Mirror(self.client)
         self._begin()
+        self._forget()
+
+    @abstractmethod
+    def _forget(self) -> None:
+        """Requests until now are no longer told."""
 
     def _erase(self, resource: str, meta: Object) -> None:
-        if any(key.startswith("kubernetes.io/bootstrapping") for key in meta.get("labels") or {}):
+        """Deletes an object, finalizers or not, unless it is the API server's own."""
+        own = meta["name"].startswith(("apiserver-", "extension-apiserver-", "kube-"))
+        if own or "kubernetes.io/bootstrapping" in (meta.get("labels") or {}):
             return
         name, namespace = meta["name"], meta.get("namespace", "")
         try:

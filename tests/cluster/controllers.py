@@ -202,9 +202,9 @@ class Controllers:
                 target = {"apiVersion": "v1", "kind": "Node", "name": node}
                 body = {"apiVersion": "v1", "kind": "Binding", "metadata": {"name": meta["name"]}, "target": target}
                 try:
-                    self._client.request(
-                        "POST", self._client.url("pods", meta["namespace"], meta["name"], "binding"), body
-                    )
+                    where = self._client.url("pods", meta["namespace"], meta["name"], "binding")
+                    self._client.request("POST", where, body)
+                    self._mirror.assume(pod, node)
                 except ApiError as error:
                     if error.code not in (404, 409):
                         raise

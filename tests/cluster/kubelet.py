@@ -201,7 +201,7 @@ class Kubelet:
                 "imageID": each["image"],
                 "ready": runs,
                 "restartCount": 0,
-                "state": state | ({"running": None} if terminated else {}),
+                "state": state,
                 "containerID": f"containerd://{meta['uid'].replace('-', '')}",
             }
             for each in pod["spec"]["containers"]

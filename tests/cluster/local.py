@@ -53,6 +53,9 @@ class LocalCluster(Cluster):
             with self._log.open("a") as file:
                 file.write(json.dumps(asdict(request)) + "\n")
 
+    def _forget(self) -> None:
+        self._heard.clear()
+
     def _end(self) -> None:
         self._store.close()
         self.away()

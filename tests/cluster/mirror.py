@@ -61,6 +61,12 @@ class Mirror:
             elif int(known["metadata"]["resourceVersion"]) < int(item["metadata"]["resourceVersion"]):
                 self._objects[resource][_place(item)] = item
 
+    def assume(self, pod: Object, node: str) -> None:
+        """A pod was bound: it counts on its node before the watch shows it."""
+        with self._lock:
+            if self._objects["pods"].get(_place(pod)) is pod:
+                self._objects["pods"][_place(pod)] = {**pod, "spec": {**pod["spec"], "nodeName": node}}
+
     def _follow(self, resource: str) -> None:
         while not self.stopped.is_set():
             try:

@@ -120,6 +120,13 @@ def test_a_scheduled_pod_avoids_cordons_and_taints_and_needs_cards(cluster: Clus
     kubectl("wait", "pod/waits", "--for=condition=Ready", "--timeout=10s")
 
 
+def test_pods_made_together_share_the_cards(cluster: Cluster) -> None:
+    for name in ("gpu-a", "gpu-b", "gpu-c"):
+        cluster.add_node(name, gpus=2)
+    cluster.add_replicaset("work", 6, gpus=1)
+    assert [len(cluster.pods("default", name)) for name in ("gpu-a", "gpu-b", "gpu-c")] == [2, 2, 2]
+
+
 def test_a_daemonset_makes_its_pod_again_unless_a_taint_or_label_keeps_it_away(
     cluster: Cluster, kubectl: Kubectl
 ) -> None:
