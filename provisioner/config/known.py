@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from provisioner.config.schema import ABSOLUTE, BOOLEAN, COUNT, SECONDS, WORDS, Kind, choice
+from provisioner.config.schema import ABSOLUTE, BOOLEAN, COUNT, SECONDS, WORD, WORDS, Kind, choice
 from provisioner.config.when import FACTS
 from provisioner.model.inventory import Level, Value
 
@@ -50,9 +50,19 @@ TABLES: Mapping[str, Mapping[str, Known]] = {
         "config": Known(ABSOLUTE, "/etc/containerd/config.toml"),
         "enable_cdi": Known(BOOLEAN),
     },
+    "toolkit": {
+        "mode": Known(choice("auto", "legacy", "cdi", "csv", "jit-cdi")),
+        "no_cgroups": Known(BOOLEAN),
+        "accept_envvar_unprivileged": Known(BOOLEAN),
+        "accept_volume_mounts": Known(BOOLEAN),
+    },
     "selftest": {
         "enabled": Known(BOOLEAN, True),
         "deadline": Known(SECONDS, 90),
+    },
+    "upgrade": {
+        "smoke_image": Known(WORD),
+        "smoke_command": Known(WORDS),
     },
 }
 """Table → key → what it may hold. The variable's name is TABLE.KEY."""
