@@ -85,7 +85,7 @@ def _decode(data: Any, hint: Any) -> Any:
     if is_dataclass(hint) and isinstance(hint, type):
         return _decode_object(_expect(data, dict), hint)
     if hint is float and isinstance(data, int) and not isinstance(data, bool):
-        return float(data)
+        return data  # as it was saved: what a change does is compared by its text
     return _expect(data, hint)
 
 
