@@ -7,7 +7,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -22,9 +22,10 @@ from provisioner.model.upgrade import NodeRecord, Phase
 from provisioner.upgrade import cordon, daemons, lease, record, smoke
 from provisioner.upgrade import pods as rules
 from provisioner.upgrade.drain import Progress, Waiting, drain
-from provisioner.upgrade.holder import Holder
+from provisioner.upgrade.holder import Holder, this_process
 from tests.cluster.cluster import Cluster
 from tests.cluster.kubectl import Kubectl
+from tests.cluster.machine import Described
 
 RBAC = Path(__file__).parents[2] / "templates/rbac/provision-upgrade.yaml"
 BARE = {"apiVersion": "v1", "kind": "ReplicaSet", "name": "r", "uid": "r-1", "controller": True}
@@ -111,13 +112,16 @@ def test_the_shipped_role_is_enough_and_a_missing_verb_is_named(cluster: Cluster
     cluster.ensure_namespace("kube-system")
     cluster.ensure_namespace("default")
     kubectl("apply", "-f", str(RBAC))
-    for kind, where in (
-        ("clusterrolebinding", ()),
-        ("rolebinding", ("-n", "kube-system")),
-        ("rolebinding", ("-n", "default")),
-    ):
-        role = kind.removesuffix("binding")
-        kubectl("create", kind, "for-roller", f"--{role}=provision-upgrade", "--user=roller", *where)
+    group = "rbac.authorization.k8s.io"
+    for kind, where in (("ClusterRole", ""), ("Role", "kube-system"), ("Role", "default")):
+        binding = {
+            "apiVersion": f"{group}/v1",
+            "kind": f"{kind}Binding",
+            "metadata": {"name": "for-roller", **({"namespace": where} if where else {})},
+            "subjects": [{"kind": "User", "apiGroup": group, "name": "roller"}],
+            "roleRef": {"apiGroup": group, "kind": kind, "name": "provision-upgrade"},
+        }
+        kubectl("create", "-f", "-", stdin=binding)
     assert rbac.require(api_of(kubectl, "roller")) == []
     with pytest.raises(Forbidden) as said:
         nobody.node("n1")
@@ -184,8 +188,6 @@ def test_a_killed_run_of_this_machine_is_followed_at_once(cluster: Cluster, kube
     child = subprocess.Popen([sys.executable, "-c", code, str(kubectl.config())], stdout=subprocess.PIPE)
     assert child.stdout is not None
     assert child.stdout.readline() == b"held\n"
-    from provisioner.upgrade.holder import this_process
-
     with pytest.raises(LeaseHeld):
         lease.acquire(api, "r2", this_process())
     child.kill()
@@ -275,12 +277,17 @@ def test_daemonsets_are_kept_away_and_come_back(cluster: Cluster, api: Api) -> N
     assert api.node("n1").labels["nvidia.com/gpu.deploy.dcgm"] == "true"
 
 
+def says(answer: tuple[int, str]) -> Callable[[Sequence[str]], tuple[int, str]]:
+    return lambda command: answer
+
+
 def test_a_pod_computes_on_a_cordoned_node(cluster: Cluster, api: Api) -> None:
-    cluster.add_node("n1", gpus=1)
+    machine = Described("id", 1)
+    cluster.add_node("n1", machine=machine)
     cordon.cordon(api, "n1", 1)
-    good = smoke.Smoke("registry.example/check:1", ("sh", "-c", "echo RESULT pass - all well"))
-    bad = smoke.Smoke("registry.example/check:1", ("sh", "-c", "echo RESULT fail WrongNumbers card 0; exit 1"))
-    for what, ok in ((bad, False), (good, True)):
-        verdict = smoke.compute(api, "n1", what, render, guard=lambda: None, timeout=20)
+    for answer, ok in (((1, "RESULT fail WrongNumbers card 0"), False), ((0, "RESULT pass - 1 card computed"), True)):
+        machine.runs = says(answer)
+        verdict = smoke.compute(api, "n1", smoke.Smoke(), render, guard=lambda: None, timeout=20)
         assert verdict.ok is ok, verdict.text
+        assert ok or "WrongNumbers card 0" in verdict.text
         assert api.pods("n1") == []
