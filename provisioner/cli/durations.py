@@ -19,15 +19,6 @@ def seconds(text: str) -> float:
     return float(sum(int(number or 0) * unit for number, unit in zip(numbers, _UNITS.values(), strict=False)))
 
 
-def spelled(value: float) -> str:
-    """The shortest text that `seconds` reads as `value`, which is rounded to whole seconds."""
-    rest, parts = round(value), []
-    for unit, length in _UNITS.items():
-        number, rest = divmod(rest, length)
-        parts += [f"{number}{unit}"] if number else []
-    return "".join(parts) or "0"
-
-
 def option(text: str) -> float:
     """The `type` of an option that takes a duration. Raises click.BadParameter."""
     try:

@@ -27,7 +27,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "plan": ("plan:plan", "Show what would change, and change nothing."),
     "apply": ("apply:apply", "Show what would change, ask, change it, and read again."),
     "lock": ("lock:lock", "Find the exact packages per distribution and write them beside the inventory."),
-    "upgrade-driver": ("upgrade_driver:upgrade_driver", "Upgrade the driver node by node: drained, verified, rolled back where that fails."),
+    "upgrade-driver": ("upgrade_driver:upgrade_driver", "Upgrade the driver node by node, and back where that fails."),
     "facts": ("facts:facts", "Show what is read from the hosts."),
     "drift": ("drift:drift", "Show which host differs from the others or from what is desired, and in what."),
     "inventory": ("inventory:inventory", "Show hosts and where each of their values comes from."),

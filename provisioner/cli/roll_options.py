@@ -10,9 +10,9 @@ from typing import Any, Literal, TypeVar, cast
 import click
 
 from provisioner.cli.durations import option as duration
-from provisioner.cli.durations import spelled
 from provisioner.errors import UsageError
 from provisioner.model.upgrade import RollOptions
+from provisioner.report.names import spelled
 
 F = TypeVar("F", bound=Callable[..., Any])
 Mode = Literal["roll", "resume", "status", "abort"]

@@ -18,7 +18,7 @@ from provisioner.report import upgrade as plan_text
 from provisioner.report import upgrade_json as json_doc
 from provisioner.report import upgrade_report as report_text
 from provisioner.report.diff import Style
-from provisioner.report.hints import Invocation
+from provisioner.report.hints import Invocation, bare
 from provisioner.report.printable import one_line
 
 
@@ -38,7 +38,7 @@ from provisioner.report.printable import one_line
 @diff_option
 @output_options
 def upgrade_driver(view: View, request: Request, wanted: Wanted, diff_style: Style) -> int:
-    """Upgrade the driver node by node: drained, verified, rolled back where that fails.
+    """Upgrade the driver node by node, and back where that fails.
 
     Shows the plan and asks. docs/upgrade.md is the runbook.
     """
@@ -103,6 +103,6 @@ def _aborted(view: View, holder: str, call: Invocation) -> int:
         return view.answer(EXIT_DONE, "No roll is at work: nobody holds the lease.\n", asked=None)
     text = (
         f"Asked {one_line(holder)} to end: no further node is begun, those at work are brought to a safe end, and the "
-        f"lease is given back.\nWatch it: {call.again('--status')}\n"
+        f"lease is given back.\nWatch it: {bare(call).again('--status')}\n"
     )
     return view.answer(EXIT_DONE, text, asked=holder)

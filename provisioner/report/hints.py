@@ -102,6 +102,11 @@ def _split(command: str) -> list[str]:
         return [command]
 
 
+def bare(call: Invocation) -> Invocation:
+    """The same command without its options."""
+    return replace(call, options=())
+
+
 def without_limit(call: Invocation) -> Invocation:
     """The same command for all hosts."""
     kept: list[str] = []

@@ -52,3 +52,12 @@ def duration(seconds: float) -> str:
     if whole < 3600:
         return f"{whole // 60}m{whole % 60:02d}s"
     return f"{whole // 3600}h{whole % 3600 // 60:02d}m"
+
+
+def spelled(seconds: float) -> str:
+    """A duration that a person chose, the way an option takes it, in whole seconds: "90s", "15m", "1h30m", "0"."""
+    rest, parts = round(seconds), []
+    for unit, length in (("d", 86400), ("h", 3600), ("m", 60), ("s", 1)):
+        number, rest = divmod(rest, length)
+        parts += [f"{number}{unit}"] if number else []
+    return "".join(parts) or "0"

@@ -8,7 +8,7 @@ from pathlib import PurePath
 
 from provisioner.model.upgrade import PlannedNode, RollOptions, RollPlan
 from provisioner.report import diff
-from provisioner.report.names import compress, counted, duration
+from provisioner.report.names import compress, counted, spelled
 from provisioner.report.paint import PLAIN, Paint
 from provisioner.report.printable import one_line
 
@@ -66,12 +66,12 @@ def how(plan: RollPlan) -> list[str]:
     )
     if plan.cluster:
         evicted = "all pods" if options.drain == "full" else "pods that use cards"
-        node.append(f"cordon, evict {evicted} ({duration(options.drain_timeout)})")
+        node.append(f"cordon, evict {evicted} ({spelled(options.drain_timeout)})")
     else:
-        node.append(f"wait for GPU processes ({duration(options.drain_timeout)})")
+        node.append(f"wait for GPU processes ({spelled(options.drain_timeout)})")
     if plan.kind != "deferred":
         node.append(f"install {what(plan)} from the host's own copy")
-    node.append(_REBOOTS[options.reboot].format(duration(options.reboot_timeout)))
+    node.append(_REBOOTS[options.reboot].format(spelled(options.reboot_timeout)))
     node.append("verify" + (", uncordon what was ours" if plan.cluster else ""))
     if options.rollback == "auto" and plan.kind != "deferred":
         node.append("previous packages come back if that fails")
@@ -81,7 +81,7 @@ def how(plan: RollPlan) -> list[str]:
     if options.canary:
         roll.append(f"{one_line(options.canary)} first, then {_after_canary(options)}")
     if options.pause_between:
-        roll.append(f"{duration(options.pause_between)} between nodes")
+        roll.append(f"{spelled(options.pause_between)} between nodes")
     if options.window:
         roll.append(f"nodes begin only {one_line(options.window)}")
     failures = options.max_failures
@@ -97,11 +97,11 @@ _REBOOTS = {
 
 
 def _limit(seconds: float) -> str:
-    return f", {duration(seconds)}" if seconds else ""
+    return f", {spelled(seconds)}" if seconds else ""
 
 
 def _after_canary(options: RollOptions) -> str:
-    soak = f"{duration(options.soak)} of watching it, then " if options.soak else ""
+    soak = f"{spelled(options.soak)} of watching it, then " if options.soak else ""
     return f"{soak}a question (none with --yes)"
 
 

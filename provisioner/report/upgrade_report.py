@@ -2,25 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from provisioner.model.upgrade import ENDED, NodeRecord, Phase, RollReport
-from provisioner.report.hints import Invocation, without_limit
+from provisioner.report.hints import Invocation, bare, without_limit
 from provisioner.report.inventory import columns
 from provisioner.report.names import compress, counted, duration
 from provisioner.report.paint import PHASE_STYLE, PLAIN, Paint
 from provisioner.report.printable import one_line, printable
 from provisioner.report.upgrade import reasons
 
+THAW = "kubectl -n kube-system annotate lease provision-upgrade provision.dev/freeze-"
+"""Ends a freeze."""
+
 _BAD = (Phase.BROKEN, Phase.ROLLED_BACK, Phase.FAILED)
-_ORDER = (*(phase for phase in Phase if phase not in ENDED and phase is not Phase.PENDING), *_BAD)
 _LEFT = {
     Phase.FAILED: "left as it had been; the driver wasn't touched",
     Phase.ROLLED_BACK: "the previous packages are back and work",
-    Phase.BROKEN: "out of the schedule; a person is needed",
+    Phase.BROKEN: "a person is needed",
 }
 """What an end that isn't good left behind."""
+_WHEN = {
+    Phase.FAILED: "when nothing is in the way any more",
+    Phase.ROLLED_BACK: "when the cause is gone",
+    Phase.BROKEN: "find out why, mend it, then roll it again",
+}
 
 _UNTOUCHED = frozenset({Phase.PENDING, Phase.LOCK, Phase.SKIPPED, Phase.DONE, Phase.FAILED, Phase.ROLLED_BACK})
 """Phases in which this roll has no cordon on the node."""
@@ -51,7 +58,7 @@ def status(report: RollReport, call: Invocation, now: float, paint: Paint = PLAI
     """How it stands, for `--status`."""
     lines = [f"Roll {one_line(report.run)}" if report.run else "No roll has left a record."]
     if report.frozen:
-        lines.append(paint("yellow", f"All rolls are frozen: {one_line(report.frozen)}"))
+        lines.append(paint("yellow", f"All rolls are frozen: {one_line(report.frozen)}. To end that: {THAW}"))
     lines.append(f"At work: {one_line(report.holder)}" if report.holder else "Nobody is at work.")
     lines += ["", *table(report, paint, now)] if report.nodes else []
     return "\n".join([*lines, *_rest(report, call, paint)]) + "\n"
@@ -66,10 +73,10 @@ def final(report: RollReport, call: Invocation, paint: Paint = PLAIN) -> str:
 
 
 def table(report: RollReport, paint: Paint = PLAIN, now: float | None = None) -> list[str]:
-    """One row a node: nodes at work first, then bad ends, then the others. With `now`, TIME is how long a node at
-    work has been in its phase; without it, and for nodes that ended, the seconds of all phases."""
-    records = sorted(report.nodes.values(), key=_rank)
-    rows = [("NODE", "PHASE", "TIME", "DRIVER", "CORDONED BY", "")]
+    """One row a node: nodes at work first, then bad ends, those to come, good ends. With `now`, TIME is how long a
+    node at work has been in its phase; without it, and for nodes that ended, the seconds of all phases."""
+    records = _ranked(report)
+    rows = [("NODE", "PHASE", "TIME", "VERSION", "CORDONED BY", "")]
     rows += [
         (
             name(record),
@@ -81,7 +88,7 @@ def table(report: RollReport, paint: Paint = PLAIN, now: float | None = None) ->
         )
         for record in records
     ]
-    shown = [row if report_has_nodes(records) else (*row[:4], *row[5:]) for row in rows]
+    shown = [row if any(record.node for record in records) else (*row[:4], *row[5:]) for row in rows]
     head, *lines = columns(shown)
     made = [paint("bold", head)]
     for record, line in zip(records, lines, strict=True):
@@ -92,30 +99,22 @@ def table(report: RollReport, paint: Paint = PLAIN, now: float | None = None) ->
     return made
 
 
-def report_has_nodes(records: Iterable[NodeRecord]) -> bool:
-    """Whether the records are of a cluster's nodes, which can be cordoned."""
-    return any(record.node for record in records)
-
-
 def next_steps(report: RollReport, call: Invocation) -> tuple[NextStep, ...]:
     """What to type next, most urgent first. `call` is the command as it was typed."""
     steps = []
     base = without_limit(call)
-    for record in sorted(report.nodes.values(), key=_rank):
+    for record in _ranked(report):
         if record.phase in _BAD:
-            host = (record.host,)
-            if record.phase is Phase.BROKEN:
-                again = f"{_LEFT[record.phase]}: find out why, mend it, then roll it again"
-            elif record.phase is Phase.ROLLED_BACK:
-                again = f"{_LEFT[record.phase]}: when the cause is gone"
-            else:
-                again = f"{_LEFT[record.phase]}: when nothing is in the way any more"
-            steps.append(NextStep(host, again, base.again("--limit", record.host)))
+            steps.append(
+                NextStep(
+                    (record.host,), f"{_LEFT[record.phase]}: {_WHEN[record.phase]}", base.again("--limit", record.host)
+                )
+            )
     open_nodes = [record.host for record in report.nodes.values() if record.phase not in ENDED]
     if open_nodes and not report.holder:
         steps.append(NextStep(tuple(open_nodes), "not at an end: go on", call.again("--resume")))
     elif open_nodes:
-        steps.append(NextStep(tuple(open_nodes), "at work: to bring it to a safe end", call.again("--abort")))
+        steps.append(NextStep(tuple(open_nodes), "at work: to bring it to a safe end", bare(call).again("--abort")))
     elif report.interrupted:
         steps.append(NextStep((), "interrupted: go on", call.again("--resume")))
     return tuple(steps)
@@ -127,7 +126,7 @@ def _rest(report: RollReport, call: Invocation, paint: Paint) -> list[str]:
     lines += ["", *not_rolled] if not_rolled else []
     steps = next_steps(report, call)
     told: set[str] = set()
-    for record in sorted(report.nodes.values(), key=_rank):
+    for record in _ranked(report):
         if record.phase in _BAD:
             told.add(record.host)
             lines += ["", *_evidence(record, [step for step in steps if step.hosts == (record.host,)], paint)]
@@ -159,7 +158,7 @@ def _evidence(record: NodeRecord, steps: Sequence[NextStep], paint: Paint) -> li
 
 def _summary(report: RollReport) -> list[str]:
     phases = [record.phase for record in report.nodes.values()]
-    counts = [f"{phases.count(phase)} {phase.value}" for phase in dict.fromkeys(sorted(phases, key=_order))]
+    counts = [f"{phases.count(phase)} {phase.value}" for phase in dict.fromkeys(sorted(phases, key=_rank))]
     journal = f" Journal: {one_line(report.journal)}" if report.journal else ""
     return ["", f"{', '.join(counts) or 'nothing done'} of {counted(len(phases), 'node')}.{journal}"]
 
@@ -169,12 +168,15 @@ def _listed(names: Sequence[str], most: int = 20) -> str:
     return one_line(", ".join(names[:most])) + more
 
 
-def _order(phase: Phase) -> int:
-    return _ORDER.index(phase) if phase in _ORDER else len(_ORDER)
+def _rank(phase: Phase) -> int:
+    """At work, bad ends, to come, good ends."""
+    if phase in _BAD:
+        return 1 + _BAD.index(phase)
+    return 9 if phase in ENDED else 5 if phase is Phase.PENDING else 0
 
 
-def _rank(record: NodeRecord) -> tuple[bool, int]:
-    return record.phase in ENDED or record.phase is Phase.PENDING, _order(record.phase) * (record.phase in _BAD)
+def _ranked(report: RollReport) -> list[NodeRecord]:
+    return sorted(report.nodes.values(), key=lambda record: _rank(record.phase))
 
 
 def _phase(record: NodeRecord) -> str:
