@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import ssl
+import threading
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -131,6 +132,11 @@ class Cluster(ABC):
             yield
         finally:
             self.back()
+
+    def fail_for(self, seconds: float) -> None:
+        """The API goes away now and comes back by itself; returns at once."""
+        self.away()
+        threading.Timer(seconds, self.back).start()
 
     # --- credentials ----------------------------------------------------------------------------------
     def kubeconfig(self, path: Path, user: str = "admin", groups: Sequence[str] | None = None) -> Path:
@@ -357,7 +363,9 @@ class Cluster(ABC):
     def add_device_plugin(self) -> None:
         """NVIDIA's device plugin, as its own manifest has it: from now on allocatable cards are what its pod counted
         on a node when it started, and none where it does not run."""
-        everywhere = {"tolerations": [{"key": GPU, "operator": "Exists", "effect": "NoSchedule"}]}
+        container = {"name": "nvidia-device-plugin-ctr", "image": "nvcr.io/nvidia/k8s-device-plugin:v0.17.1"}
+        everywhere: Object = {"containers": [container], "priorityClassName": "system-node-critical"}
+        everywhere["tolerations"] = [{"key": GPU, "operator": "Exists", "effect": "NoSchedule"}]
         self.add_daemonset("nvidia-device-plugin-daemonset", labels={"name": PLUGIN}, spec=everywhere)
 
     # --- waiting --------------------------------------------------------------------------------------
