@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
+from provisioner.errors import FactUnknown
 from provisioner.facts.boot import KernelsProbe
 from provisioner.facts.driver import LoadedModules, ModulesOnDiskProbe
 from provisioner.facts.gpu import PciProbe
@@ -98,22 +99,26 @@ def check_host(
     """Is this host ready for its target, the one that `ctx` and its lock want?
 
     `fetched` None: nothing was fetched yet, so this is asked before fetching; `layout` as `layout.remember` told;
-    `images` of the pods that run there. Raises FactUnknown for what even the first questions need.
+    `images` of the pods that run there. What can't be told refuses the host; it never raises for one.
     """
-    have = stack(facts, ctx)
-    if isinstance(have, Refusal):
-        return HostCheck(facts.host, "refused", refusals=(have,))
-    source, target = source_version(facts, kind), _target(have, kind)
-    if nothing_to_do(facts, have, kind):
-        return HostCheck(facts.host, "left out", source, target, notes=(f"has {kind} {target} already",))
-    found = [
-        *_preflight(facts, ctx, have),
-        *_possible(facts, have, source, kind),
-        *_fabric(facts, have, kind),
-        *_images(images, have.closure.driver, kind),
-        *(_fetched(fetched, source, kind, rollback) if fetched is not None else ()),
-        *_consequences(facts, have, kind, layout),
-    ]
+    try:
+        have = stack(facts, ctx)
+        if isinstance(have, Refusal):
+            return HostCheck(facts.host, "refused", refusals=(have,))
+        source, target = source_version(facts, kind), _target(have, kind)
+        if nothing_to_do(facts, have, kind):
+            return HostCheck(facts.host, "left out", source, target, notes=(f"has {kind} {target} already",))
+        found = [
+            *_preflight(facts, ctx, have),
+            *_possible(facts, have, source, kind),
+            *_fabric(facts, have, kind),
+            *_images(images, have.closure.driver, kind),
+            *(_fetched(fetched, source, kind, rollback) if fetched is not None else ()),
+            *_consequences(facts, have, kind, layout),
+        ]
+    except FactUnknown as error:
+        refusal = Refusal("facts", error.what, error.why, error.remedy)
+        return HostCheck(facts.host, "refused", refusals=(refusal,))
     refusals = tuple(each for each in found if isinstance(each, Refusal))
     notes = tuple(each.text for each in found if isinstance(each, Note))
     return HostCheck(facts.host, "refused" if refusals else "ready", source, target, refusals, notes)
