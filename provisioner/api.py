@@ -33,6 +33,8 @@ from provisioner.model.event import Event, Monitor
 from provisioner.model.fact import Absent, Fact, Facts, Known, Output, Probe, Unknown
 from provisioner.model.inventory import Host, Inventory, Secret
 from provisioner.model.plan import HostPlan, Plan
+from provisioner.model.planjson import dumps as dump_plan
+from provisioner.model.planjson import loads as load_plan
 from provisioner.model.result import HostResult, Outcome, RunResult, Status
 from provisioner.quoting import quote, words
 from provisioner.tasks.context import Context, Options
@@ -85,8 +87,10 @@ __all__ = [
     "Unknown",
     "WriteFile",
     "assert_settles",
+    "dump_plan",
     "fake_facts",
     "load",
+    "load_plan",
     "open",
     "quote",
     "task",

@@ -241,7 +241,9 @@ class Session:
     # --- shared by the session's operations ------------------------------------------------------------------
 
     def _new_run(self, steps: HostSteps) -> HostRun:
-        return HostRun(steps, self._connector(steps.ctx.host), self._secrets, self._tell, self.run_id, whoami())
+        before = self._runs.get(steps.ctx.host.name)
+        executor = before.executor if before else self._connector(steps.ctx.host)
+        return HostRun(steps, executor, self._secrets, self._tell, self.run_id, whoami())
 
     def _open_journal(self, kind: str, text: str) -> None:
         self._journal = Journal(self.inventory.path, self.run_id)
