@@ -46,6 +46,7 @@ class Api:
         self.patience = patience
         self.stop = stop or threading.Event()
         self.clock = clock
+        self._seen: dict[str, objects.Node] = {}
 
     # Reading
 
@@ -76,7 +77,8 @@ class Api:
 
     def node(self, name: str) -> objects.Node:
         """One node, fresh. Raises NotFound."""
-        return objects.node(self.get(_path("/api/v1/nodes", name)))
+        self._seen[name] = found = objects.node(self.get(_path("/api/v1/nodes", name)))
+        return found
 
     def pods(self, node: str = "", selector: str = "") -> list[objects.Pod]:
         """Pods of all namespaces: those bound to `node`, and those that match a label `selector`, where given."""
@@ -162,28 +164,36 @@ class Api:
         said = self._run(
             [*args, "--output=json", "--show-managed-fields"], stdin=json.dumps({**patch, "metadata": meta})
         )
-        return objects.node(json.loads(said))
+        self._seen[name] = after = objects.node(json.loads(said))
+        return after
 
     def change_node(self, name: str, decide: Callable[[objects.Node], Json | None]) -> objects.Node:
-        """Read the node, patch it with what `decide` says (None: it is right already), read it back.
+        """Patch the node with what `decide` says of it (None: it is right already); the node as it is then.
 
-        Again on a conflict, and when an answer was lost: then the fresh look tells what the lost write did. An error
-        that `decide` raises ends it.
+        Decided is first upon the node as we last saw it, for the API refuses a patch of any older one; that it is
+        right already is believed only of a fresh look. Again on a conflict, and when an answer was lost: then the
+        fresh look tells what the lost write did. An error that `decide` raises ends it.
         """
         deadline = self.clock() + self.patience
         why = "what was written didn't stay"
-        for _ in range(_TRIES):
+        found = self._seen.get(name)
+        patch = None if found is None else decide(found)
+        if found is None or patch is None:
             found = self.node(name)
             patch = decide(found)
+        for _ in range(_TRIES):
             if patch is None:
                 return found
             try:
-                self.patch_node(name, patch, found.version)
+                found = self.patch_node(name, patch, found.version)
             except Conflict as late:
                 why = late.why
+                found = self.node(name)
             except (ApiUnreachable, TooManyRequests):
                 if self.clock() > deadline or self.stop.wait(_PAUSES[0]):
                     raise
+                found = self.node(name)
+            patch = decide(found)
         raise KubeError(
             f"node {name} changed each of {_TRIES} times it was to be patched",
             why=why,

@@ -94,7 +94,8 @@ def cordon(api: Api, name: str, token: int, *, owner: str = US) -> Cordon:
         before = owners_of(node) - {owner}
         return with_owner(node, owner)
 
-    node = api.change_node(name, decide)
+    api.change_node(name, decide)
+    node = api.node(name)
     if owner not in owners_of(node):
         raise KubeError(
             f"node {name} isn't cordoned although the API took the patch",
@@ -114,7 +115,8 @@ def uncordon(api: Api, name: str, token: int, *, owner: str = US) -> Cordon:
         refuse_newer(node, token)
         return without_owner(node, owner)
 
-    owners = owners_of(api.change_node(name, decide))
+    api.change_node(name, decide)
+    owners = owners_of(api.node(name))
     if owner in owners:
         raise KubeError(f"node {name} still has {owner} among the owners of its cordon", why=text(owners))
     return Cordon(tuple(sorted(owners)))

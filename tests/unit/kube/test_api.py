@@ -136,3 +136,25 @@ def test_patches_merge_deeply() -> None:
     two = {"metadata": {"labels": {"a": None, "b": "2"}}}
     assert merged(one, two) == {"metadata": {"labels": {"a": None, "b": "2"}}, "spec": {"unschedulable": True}}
     assert one["metadata"] == {"labels": {"a": "1"}}, "the parts stay as they were"
+
+
+def test_a_node_that_we_know_is_patched_without_another_look() -> None:
+    kubectl = MemoryKubectl()
+    kubectl.node("n1")
+    api, _ = api_of(kubectl)
+    api.node("n1")
+    api.change_node("n1", label)
+    api.change_node(
+        "n1", lambda node: {"metadata": {"labels": {"again": "yes"}}} if "again" not in node.labels else None
+    )
+    assert [call.split()[0] for call in kubectl.calls] == ["get", "patch", "patch"]
+
+
+def test_what_we_know_is_not_believed_when_nothing_is_to_be_done() -> None:
+    kubectl = MemoryKubectl()
+    kubectl.node("n1")
+    api, _ = api_of(kubectl)
+    api.change_node("n1", label)
+    kubectl.node("n1")  # somebody took the label away
+    assert api.change_node("n1", label).labels["seen"] == "yes"
+    assert kubectl.objects["/api/v1/nodes/n1"]["metadata"]["labels"] == {"seen": "yes"}
