@@ -24,7 +24,7 @@ from provisioner.tasks.packaging.stack import Stack, stack, stack_probes
 from provisioner.tasks.packaging.versions import upstream
 from provisioner.tasks.preflight.task import CHECKS as PREFLIGHT
 from provisioner.tasks.preflight.wanted import Wanted
-from provisioner.upgrade.layout import Layout
+from provisioner.upgrade.layout import Visible, VisibleProbe
 from provisioner.upgrade.prefetch import Fetched
 from provisioner.upgrade.requirements import ImageNeed, fulfilled
 
@@ -36,7 +36,15 @@ PROBES: tuple[Probe[Any], ...] = unique(
     (
         *(probe for check in PREFLIGHT for probe in check.reads),
         *stack_probes(),
-        *(IdentityProbe(), LoadedModules(), ModulesOnDiskProbe(), PciProbe(), PackagesProbe(), KernelsProbe()),
+        *(
+            VisibleProbe(),
+            IdentityProbe(),
+            LoadedModules(),
+            ModulesOnDiskProbe(),
+            PciProbe(),
+            PackagesProbe(),
+            KernelsProbe(),
+        ),
     )
 )
 """What must be read for `check_host`."""
@@ -92,14 +100,13 @@ def check_host(
     fetched: Fetched | None = None,
     *,
     kind: Role = "driver",
-    layout: Layout | None = None,
     images: Sequence[ImageNeed] = (),
     rollback: Literal["auto", "never"] = "auto",
 ) -> HostCheck:
     """Is this host ready for its target, the one that `ctx` and its lock want?
 
-    `fetched` None: nothing was fetched yet, so this is asked before fetching; `layout` as `layout.remember` told;
-    `images` of the pods that run there. What can't be told refuses the host; it never raises for one.
+    `fetched` None: nothing was fetched yet, so this is asked before fetching; `images` of the pods
+    that run there. What can't be told refuses the host; it never raises for one.
     """
     try:
         have = stack(facts, ctx)
@@ -114,7 +121,7 @@ def check_host(
             *_fabric(facts, have, kind),
             *_images(images, have.closure.driver, kind),
             *(_fetched(fetched, source, kind, rollback) if fetched is not None else ()),
-            *_consequences(facts, have, kind, layout),
+            *_consequences(facts, have, kind),
         ]
     except FactUnknown as error:
         refusal = Refusal("facts", error.what, error.why, error.remedy)
@@ -231,7 +238,7 @@ def _fetched(fetched: Fetched, source: str, kind: Role, rollback: str) -> Iterat
         )
 
 
-def _consequences(facts: Facts, have: Stack, kind: Role, layout: Layout | None) -> Iterator[Note]:
+def _consequences(facts: Facts, have: Stack, kind: Role) -> Iterator[Note]:
     closure: Closure = have.closure
     found = difference(closure.role(kind), have.state, backend_for(have.state), driver=closure.driver)
     if kind == "driver" and found.remove:
@@ -243,7 +250,8 @@ def _consequences(facts: Facts, have: Stack, kind: Role, layout: Layout | None) 
     others = [name for name in MUST_FOLLOW if name in loaded]
     if kind == "driver" and others:
         yield Note("modules", f"{', '.join(others)} must load with the new driver too")
-    if layout is not None and layout.specs:
-        yield Note("CDI", f"{', '.join(layout.specs)} will be generated anew")
-    if layout is not None and layout.mig:
-        yield Note("MIG", f"MIG instances of {len(layout.mig)} cards are lost on the way and put back")
+    seen = facts.get(VisibleProbe()) or Visible()
+    if kind == "driver" and seen.specs:
+        yield Note("CDI", f"{', '.join(seen.specs)} will be generated anew")
+    if kind == "driver" and seen.instances:
+        yield Note("MIG", f"{seen.instances} MIG instances are lost on the way and put back")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from provisioner.model.fact import Output, Probe
 from provisioner.quoting import quote
 from provisioner.upgrade.hoststep import Fence, Rows, Step, fields, scripted
 
@@ -38,6 +39,40 @@ class Layout:
     def mig(self) -> Mapping[str, tuple[str, ...]]:
         """UUID → MIG profiles, of the cards that are divided."""
         return {card.uuid: card.mig for card in self.cards if card.mig}
+
+
+@dataclass(frozen=True, slots=True)
+class Visible:
+    """What a plan can say of the layout without asking an nvidia command: `specs` the paths of NVIDIA's CDI specs,
+    `instances` the number of MIG instances."""
+
+    specs: tuple[str, ...] = ()
+    instances: int = 0
+
+
+@dataclass(frozen=True)
+class VisibleProbe(Probe[Visible]):
+    """CDI specs by their kind; MIG instances as the kernel's driver lists them in /proc/driver/nvidia/capabilities
+    (NVIDIA's MIG user guide, "Device nodes and capabilities")."""
+
+    @property
+    def key(self) -> str:
+        return "CDI specs and MIG instances"
+
+    def script(self) -> str:
+        return r"""
+for f in /etc/cdi/*.yaml /etc/cdi/*.json /var/run/cdi/*.yaml /var/run/cdi/*.json; do
+    if grep -Eqs '"?kind"?: *"?nvidia\.com/(gpu|mig)' "$f"; then printf 'spec %s\n' "$f"; fi
+done
+for d in /proc/driver/nvidia/capabilities/gpu*/mig/gi*; do [ ! -d "$d" ] || echo instance; done
+"""
+
+    def parse(self, output: Output) -> Visible:
+        lines = output.text.splitlines()
+        return Visible(
+            specs=tuple(line.removeprefix("spec ") for line in lines if line.startswith("spec ")),
+            instances=lines.count("instance"),
+        )
 
 
 def remember(fence: Fence) -> Step[Layout]:

@@ -16,7 +16,7 @@ from provisioner.model.lock import Closure, Lock, LockedPackage
 from provisioner.tasks.context import Context
 from provisioner.tasks.proof import Given, context_of, facts_of
 from provisioner.upgrade.checks import HostCheck, check_host, next_kernels, source_version
-from provisioner.upgrade.layout import Card, Layout, Spec
+from provisioner.upgrade.layout import Visible, VisibleProbe
 from provisioner.upgrade.prefetch import Cache, Fetched
 from provisioner.upgrade.requirements import ImageNeed, fulfilled
 from tests.unit.tasks.preflight.facts import GOOD, H100
@@ -45,6 +45,7 @@ HOST: dict[Probe[Any], Any] = {
     PackagesProbe(): packages(),
     LoadedModules(): {"nvidia": OLD, "nvidia_uvm": OLD},
     ModulesOnDiskProbe(): ModulesOnDisk("6.1", {"nvidia": Module("nvidia", OLD)}),
+    VisibleProbe(): Visible(),
 }
 SWITCH = PciDevice("0000:c1:00.0", 0x22A3, "0680")
 
@@ -197,17 +198,17 @@ class TestCuda:
 
 
 def test_consequences_are_named() -> None:
-    layout = Layout((Card("GPU-1", "A100", ("1g.5gb",)),), {"/etc/cdi/nvidia.yaml": Spec()})
     facts: dict[Probe[Any], Any] = {
         PackagesProbe(): packages(nvidia_driver_570=f"{OLD}-1", nvidia_container_toolkit="1.17.8-1"),
         LoadedModules(): {"nvidia": OLD, "nvidia_peermem": OLD},
+        VisibleProbe(): Visible(("/etc/cdi/nvidia.yaml",), 7),
     }
-    assert set(check(facts, layout=layout).notes) >= {
+    assert set(check(facts).notes) >= {
         "goes with the old driver: nvidia-driver-570",
         "the toolkit stays 1.17.8; the lock has 1.18.0",
         "nvidia_peermem must load with the new driver too",
         "/etc/cdi/nvidia.yaml will be generated anew",
-        "MIG instances of 1 cards are lost on the way and put back",
+        "7 MIG instances are lost on the way and put back",
     }
 
 

@@ -21,14 +21,15 @@ from provisioner.facts.driver import (
 from provisioner.facts.gpu import DeviceFilesProbe, DriverProcProbe, PciDevice, PciProbe
 from provisioner.facts.host import Identity, IdentityProbe
 from provisioner.facts.selftest import SelfTest, SelfTestProbe
-from provisioner.model.fact import Fact, Facts, Probe, Unknown
+from provisioner.model.fact import Fact, Facts, Known, Probe, Unknown
 from provisioner.model.upgrade import Result
 from provisioner.tasks.proof import facts_of
 from provisioner.upgrade.clients import Clients
 from provisioner.upgrade.hostops import Loaded
 from provisioner.upgrade.hoststep import Step, scripted
-from provisioner.upgrade.layout import Card, Layout, Spec, layout, remember
+from provisioner.upgrade.layout import Card, Layout, Spec, Visible, VisibleProbe, layout, remember
 from provisioner.upgrade.verify import Proof, Verified, judge
+from tests.unit.facts.shell import ask, put
 from tests.unit.upgrade.machine import FENCE, Machine
 
 OLD, NEW = "570.158.01", "580.95.05"
@@ -207,3 +208,19 @@ class TestLayout:
         assert stale.stat().st_mode & 0o777 == 0o640
         rows = host.do(step("specs_now now"))
         assert layout(rows, "now").specs[str(stale)] == Spec((NEW,), ("0", "all"))
+
+
+def test_what_a_plan_sees_without_asking_a_command(tmp_path: Path) -> None:
+    put(
+        tmp_path,
+        {
+            "/etc/cdi/nvidia.yaml": "kind: nvidia.com/gpu\n",
+            "/var/run/cdi/m.json": '{"kind": "nvidia.com/mig"}',
+            "/etc/cdi/net.yaml": "kind: vendor.com/net\n",
+            "/proc/driver/nvidia/capabilities/gpu0/mig/gi1/access": "",
+            "/proc/driver/nvidia/capabilities/gpu0/mig/gi2/access": "",
+            "/proc/driver/nvidia/capabilities/gpu0/mig/config": "",
+        },
+    )
+    found = ask(VisibleProbe(), tmp_path)
+    assert found == Known(Visible((f"{tmp_path}/etc/cdi/nvidia.yaml", f"{tmp_path}/var/run/cdi/m.json"), 2))
