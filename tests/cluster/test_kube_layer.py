@@ -17,8 +17,9 @@ from provisioner.config.templates import Templates
 from provisioner.errors import Conflict, Forbidden, Frozen, LeaseHeld, LeaseLost, NotFound
 from provisioner.kube import rbac
 from provisioner.kube.api import Api
-from provisioner.kube.kubectl import ControllerKubectl
+from provisioner.kube.kubectl import ControllerKubectl, HostKubectl
 from provisioner.model.upgrade import NodeRecord, Phase
+from provisioner.transport.fake import ShellExecutor
 from provisioner.upgrade import cordon, daemons, lease, record, smoke
 from provisioner.upgrade import pods as rules
 from provisioner.upgrade.drain import Progress, Waiting, drain
@@ -291,3 +292,19 @@ def test_a_pod_computes_on_a_cordoned_node(cluster: Cluster, api: Api) -> None:
         assert verdict.ok is ok, verdict.text
         assert ok or "WrongNumbers card 0" in verdict.text
         assert api.pods("n1") == []
+
+
+def test_kubectl_on_a_host_does_the_same(cluster: Cluster, kubectl: Kubectl, tmp_path: Path) -> None:
+    """The script that goes to a host, run by this machine's sh: bodies arrive, and failures are typed."""
+    cluster.add_node("n1", gpus=1)
+    cluster.add_pod("a", "n1", gpus=1, owner=BARE)
+    path = f"{Path(sys.executable).parent}:/usr/bin:/bin"
+    api = Api(HostKubectl(ShellExecutor("h1", env={"PATH": path}), kubectl.config()))
+    reason = 'it\'s "so" $(true) `true` \\n %s\n…'
+    record.write(api, NodeRecord("h1", "n1", Phase.EVICT, "r", 7, reason=reason))
+    found = record.of_node(api.node("n1"))
+    assert found is not None
+    assert found.reason == reason
+    assert drain(on(api), "gpu-pods", use).ok
+    with pytest.raises(NotFound):
+        api.node("n9")
