@@ -218,7 +218,7 @@ _identity() (
 set -- $(_identity)
 if [ "$1/$2/$3" = {quote(boot)} ]; then
 tell restart "$1/$2/$3" yes
-sync
+timeout 20 sync
 {compile_action(Reboot("the new driver comes into effect"), Secrets())}
 else tell restart "$1/$2/$3" no; fi"""
     return Step("restart the host", scripted(fence, (), body), 60.0, _restarting)

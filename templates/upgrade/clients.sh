@@ -54,5 +54,5 @@ start_clients() {
             _bad=1; tell client "$_u" failed "$(end_of 2 "$_dir/out") $(said_by "$_u")"
         fi
     done
-    [ "$_which$_bad" != all0 ] || rm -f "$_clients" "$_state/upgrade-modules" "$_state/upgrade-before"
+    [ "$_which$_bad" != all0 ] || rm -f "$_clients" "$_state/upgrade-modules"
 }
