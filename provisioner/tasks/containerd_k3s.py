@@ -49,7 +49,12 @@ class OwnConfig:
         flavour = flavour_of(kubelet)
         path, generated = own_config(flavour), generated_path(flavour)
         if needs is None:
-            yield Refusal(path, "the toolkit's runtime is not there, and nothing in this plan brings it")
+            yield Refusal(
+                path,
+                "the toolkit's runtime is not there, and nothing in this plan brings it",
+                f"{flavour} looks for it when it starts, and adds the handler nvidia only then",
+                'put the task "toolkit" into a stage before this one',
+            )
             return
         have = facts.get(FileProbe(path))
         before = have.content if have else None
