@@ -106,7 +106,9 @@ def request_options(*, reads: bool = True, plans: bool = False, words: str = "")
     options = (argument, *_SELECT, *(_READ if reads else ()), *(_PLAN if plans else ()))
 
     def decorate(command: F) -> F:
-        taken = {"playbook", "limit", "sets", "forks", "local", "stage", "allow_no_gpu", "disruptive", "reboot"}
+        taken = {"limit", "sets"}
+        taken |= {"playbook", "forks", "local"} if reads else set()
+        taken |= {"stage", "allow_no_gpu", "disruptive", "reboot"} if plans else set()
 
         @functools.wraps(command)
         def wrapped(arguments: str | tuple[str, ...] | None, **others: Any) -> Any:

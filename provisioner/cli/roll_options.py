@@ -19,36 +19,13 @@ Mode = Literal["roll", "resume", "status", "abort"]
 
 
 @dataclass(frozen=True, slots=True)
-class Share:
-    """How many nodes may be away at once: a number, or a percentage of the hosts that are selected."""
-
-    number: int
-    percent: bool = False
-
-    def of(self, hosts: int) -> int:
-        """Whole nodes, rounded down, at least one."""
-        return max(1, hosts * self.number // 100) if self.percent else self.number
-
-    def __str__(self) -> str:
-        return f"{self.number}%" if self.percent else str(self.number)
-
-
-def share(text: str) -> Share:
-    """The `type` of an option that takes N or P%. Raises click.BadParameter."""
-    digits, percent = text.strip().removesuffix("%"), text.strip().endswith("%")
-    if not (digits.isascii() and digits.isdigit()) or int(digits) < 1 or (percent and int(digits) > 100):
-        raise click.BadParameter(f"{text!r} is neither a number of nodes nor a percentage like 25%")
-    return Share(int(digits), percent)
-
-
-@dataclass(frozen=True, slots=True)
 class Wanted:
-    """What was asked for. `share` may be a percentage, which `options` can't hold: see `sized`. `words` are the
-    options that a follow-up command repeats."""
+    """What was asked for. `pace` is a number of nodes or a percentage, which `options` can't hold: see `sized`.
+    `words` are the options that a follow-up command repeats."""
 
     mode: Mode
     options: RollOptions
-    share: Share
+    pace: str = "1"
     to: str | None = None
     toolkit: str | None = None
     dry_run: bool = False
@@ -57,7 +34,9 @@ class Wanted:
 
     def sized(self, hosts: int) -> RollOptions:
         """The options for an inventory of which `hosts` are selected."""
-        return replace(self.options, max_unavailable=self.share.of(hosts))
+        from provisioner.upgrade.schedule import at_once
+
+        return replace(self.options, max_unavailable=at_once(self.pace, hosts))
 
 
 _WHAT = (
@@ -67,7 +46,7 @@ _WHAT = (
 )
 _PACE = (
     click.option("--one-at-a-time", is_flag=True, help="One node after the other (the default)."),
-    click.option("--max-unavailable", type=share, metavar="N|P%", help="So many nodes at once."),
+    click.option("--max-unavailable", metavar="N|P%", help="So many nodes at once."),
     click.option("--canary", metavar="HOST", help="This host first, then stop and ask."),
     click.option("--soak", type=duration, metavar="D", help="Watch the canary so long before going on.  [default: 0]"),
     click.option("--order", metavar="GROUP,...", help="Groups in this order; names control planes, which go last."),
@@ -132,20 +111,17 @@ _TAKEN = ("to", "toolkit", *_HOW, "dry_run", "yes", "resume", "status", "abort")
 def wanted(**given: Any) -> Wanted:
     """From the options by name, None for those that weren't typed. Raises UsageError for what excludes each other."""
     _refuse_contradictions(given)
-    if given["window"]:
-        from provisioner.upgrade import window
-
-        window.parse(given["window"])
+    _refuse_nonsense(given)
     mode = next((name for name in ("resume", "status", "abort") if given[name]), "roll")
     kind = "toolkit" if given["toolkit"] else "deferred" if given["deferred"] else "driver"
     order = tuple(part.strip() for part in (given["order"] or "").split(",") if part.strip())
     typed = {name: given[name] for name in RollOptions.__dataclass_fields__ if given.get(name) is not None}
-    pace = typed.pop("max_unavailable", None) or Share(1)
+    pace = typed.pop("max_unavailable", None) or "1"
     options = RollOptions(**{**typed, "order": order, "kind": kind})
     return Wanted(
         mode=cast(Mode, mode),
         options=options,
-        share=pace,
+        pace=pace,
         to=given["to"],
         toolkit=given["toolkit"],
         dry_run=given["dry_run"],
@@ -182,6 +158,18 @@ def _refuse_contradictions(given: dict[str, Any]) -> None:
     for needy, base in (("soak", "canary"), ("job_timeout", "wait_for_jobs")):
         if given[needy] is not None and not given[base]:
             raise UsageError(f"{_option(needy)} needs {_option(base)}", remedy="name both, or none")
+
+
+def _refuse_nonsense(given: dict[str, Any]) -> None:
+    """What only the roll reads, before anything is connected to."""
+    if given["window"] is not None:
+        from provisioner.upgrade import window
+
+        window.parse(given["window"])
+    if given["max_unavailable"] is not None:
+        from provisioner.upgrade.schedule import at_once
+
+        at_once(given["max_unavailable"], 1)
 
 
 def _option(name: str) -> str:

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 from provisioner.cli.consent import answered
 from provisioner.cli.interrupt import Interrupts, stoppable
@@ -17,6 +17,8 @@ from provisioner.cli.view import View
 from provisioner.errors import Interrupted
 from provisioner.model.upgrade import RollPlan, RollReport
 from provisioner.report.progress import Progress
+
+T = TypeVar("T")
 
 
 class Roller(Protocol):
@@ -59,6 +61,10 @@ class Rolling:
     progress: Progress
     interrupts: Interrupts
 
+    def status(self) -> RollReport:
+        """See Roller.status. Raises Interrupted after Ctrl-C."""
+        return self._whole(self.roller.status(), "nothing was changed")
+
     def plan(self) -> RollPlan:
         """See Roller.plan. Raises Interrupted after Ctrl-C."""
         return self._whole(self.roller.plan(), "nothing was changed")
@@ -67,11 +73,12 @@ class Rolling:
         """See Roller.prepare. Raises Interrupted after Ctrl-C."""
         return self._whole(self.roller.prepare(plan), "no node was touched; packages that were fetched stay there")
 
-    def _whole(self, plan: RollPlan, so_far: str) -> RollPlan:
+    def _whole(self, found: T, so_far: str) -> T:
+        """What was read, unless reading was cut short: half of it would look like the whole."""
         self.progress.close()
         if self.interrupts.count:
             raise Interrupted(f"interrupted; {so_far}", remedy="begin again with the same command")
-        return plan
+        return found
 
     def ask(self, question: str) -> bool:
         """See consent.Asking."""
@@ -91,9 +98,8 @@ def rolling(view: View, request: Request, wanted: Wanted) -> Iterator[Rolling]:
     """A roll over the hosts that the request selects. Raises ConfigError, UsageError, KubeError."""
     from provisioner import api
 
-    hosts = (
-        len(api.load(request.inventory, limit=request.limit, sets=request.sets).hosts) if wanted.share.percent else 0
-    )
+    share = wanted.pace.endswith("%")
+    hosts = len(api.load(request.inventory, limit=request.limit, sets=request.sets).hosts) if share else 0
 
     def canary(question: str) -> bool:
         return work.ask_in_between(question)
@@ -109,7 +115,6 @@ def rolling(view: View, request: Request, wanted: Wanted) -> Iterator[Rolling]:
             sets=request.sets,
             ask=getpass.getpass if sys.stdin.isatty() else None,
             monitor=progress,
-            yes=wanted.yes,
             ask_canary=None if wanted.yes or not sys.stdin.isatty() else canary,
         ) as roller,
         stoppable(roller.stop) as interrupts,

@@ -45,11 +45,13 @@ def upgrade_driver(view: View, request: Request, wanted: Wanted, diff_style: Sty
     call = invocation(request, wanted)
     with rolling(view, request, wanted) as work:
         if wanted.mode == "status":
-            report = work.roller.status()
+            report = work.status()
             text = report_text.status(report, call, time.time(), view.paint)
             return view.answer(report.exit_code, text, **json_doc.report(report, call))
         if wanted.mode == "abort":
             return _aborted(view, work.roller.abort(), call)
+        if wanted.mode == "resume":
+            _agreed_to_resume(view, work, wanted, call)
         plan = None if wanted.mode == "resume" else _agreed(view, work, wanted, call, diff_style)
         if plan is not None and not _worth(plan, wanted):
             return view.answer(_code(plan, wanted), "", plan=json_doc.plan(plan), nodes={})
@@ -81,6 +83,15 @@ def _agreed(view: View, work: Rolling, wanted: Wanted, call: Invocation, style: 
     if 0 < len(ready.nodes) < len(plan.nodes) and not wanted.yes:
         agree(work, plan_text.again(plan, ready), asking)
     return ready
+
+
+def _agreed_to_resume(view: View, work: Rolling, wanted: Wanted, call: Invocation) -> None:
+    """Nodes that weren't begun follow those in the middle: a person sees which before it goes on."""
+    if wanted.yes:
+        return
+    found = work.status()
+    view.show(report_text.status(found, call, time.time(), view.paint))
+    agree(work, report_text.question(found), replace(call, options=(*call.options, "--resume")))
 
 
 def _worth(plan: RollPlan, wanted: Wanted) -> bool:

@@ -144,11 +144,17 @@ def _canary(node: PlannedNode, plan: RollPlan) -> bool:
     return plan.options.canary != "" and plan.options.canary in (node.host, node.node)
 
 
-def _split(run: Sequence[PlannedNode]) -> list[Sequence[PlannedNode]]:
-    """A range such as gpu[01-03] says an order, so it stands only for nodes in that order, under one name each."""
-    names = [node.host for node in run]
-    together = names == sorted(names) and all(node.node in ("", node.host) for node in run)
-    return [run] if together else [(node,) for node in run]
+def _split(run: Sequence[PlannedNode]) -> list[list[PlannedNode]]:
+    """A range such as gpu[01-03] tells an order, so it stands only for nodes in that order, under one name each."""
+    parts = [[run[0]]]
+    for node in run[1:]:
+        last = parts[-1][-1]
+        follows = last.host < node.host and {last.node, node.node} <= {"", last.host, node.host}
+        if follows:
+            parts[-1].append(node)
+        else:
+            parts.append([node])
+    return parts
 
 
 def _names(run: Sequence[PlannedNode]) -> str:

@@ -56,7 +56,8 @@ def cordoned(record: NodeRecord) -> tuple[str, ...]:
 
 def status(report: RollReport, call: Invocation, now: float, paint: Paint = PLAIN) -> str:
     """How it stands, for `--status`."""
-    lines = [f"Roll {one_line(report.run)}" if report.run else "No roll has left a record."]
+    run = report.run or next((record.run for record in report.nodes.values() if record.run), "")
+    lines = [f"Roll {one_line(run)}" if run else "No roll has left a record."]
     if report.frozen:
         lines.append(paint("yellow", f"All rolls are frozen: {one_line(report.frozen)}. To end that: {THAW}"))
     lines.append(f"At work: {one_line(report.holder)}" if report.holder else "Nobody is at work.")
@@ -70,6 +71,14 @@ def final(report: RollReport, call: Invocation, paint: Paint = PLAIN) -> str:
     if report.stopped:
         lines += ["", paint("yellow", f"No further node was begun: {one_line(report.stopped)}")]
     return "\n".join([*lines, *_rest(report, call, paint), *_summary(report)]) + "\n"
+
+
+def question(report: RollReport) -> str:
+    """What is asked before a roll is resumed."""
+    middle = [record.host for record in report.nodes.values() if record.phase not in (*ENDED, Phase.PENDING)]
+    if not middle:
+        return "No node is in the middle. Go on with those that aren't at the target yet?"
+    return f"Bring {one_line(compress(middle))} to an end, then go on with those that aren't at the target yet?"
 
 
 def table(report: RollReport, paint: Paint = PLAIN, now: float | None = None) -> list[str]:
@@ -101,15 +110,12 @@ def table(report: RollReport, paint: Paint = PLAIN, now: float | None = None) ->
 
 def next_steps(report: RollReport, call: Invocation) -> tuple[NextStep, ...]:
     """What to type next, most urgent first. `call` is the command as it was typed."""
-    steps = []
     base = without_limit(call)
-    for record in _ranked(report):
-        if record.phase in _BAD:
-            steps.append(
-                NextStep(
-                    (record.host,), f"{_LEFT[record.phase]}: {_WHEN[record.phase]}", base.again("--limit", record.host)
-                )
-            )
+    steps = [
+        NextStep((record.host,), f"{_LEFT[record.phase]}: {_WHEN[record.phase]}", base.again("--limit", record.host))
+        for record in _ranked(report)
+        if record.phase in _BAD
+    ]
     open_nodes = [record.host for record in report.nodes.values() if record.phase not in ENDED]
     if open_nodes and not report.holder:
         steps.append(NextStep(tuple(open_nodes), "not at an end: go on", call.again("--resume")))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -124,3 +125,22 @@ def provision(capfd: pytest.CaptureFixture[str]) -> Callable[..., Said]:
         return Said(code, out, err)
 
     return call
+
+
+class Terminal(io.StringIO):
+    """Text that claims to come from a person."""
+
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.fixture
+def answers(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
+    """Makes a person answer."""
+
+    def give(text: str) -> None:
+        monkeypatch.setattr(sys, "stdin", Terminal(text))
+        monkeypatch.setattr(sys.stderr, "isatty", lambda: True, raising=False)
+        monkeypatch.setenv("TERM", "dumb")
+
+    return give

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import json
 import os
 import signal
@@ -21,25 +20,6 @@ from tests.unit.cli.conftest import Said, Site
 from tests.unit.report import samples
 
 Provision = Callable[..., Said]
-
-
-class Terminal(io.StringIO):
-    """Text that claims to come from a person."""
-
-    def isatty(self) -> bool:
-        return True
-
-
-@pytest.fixture
-def answers(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
-    """Makes a person answer."""
-
-    def give(text: str) -> None:
-        monkeypatch.setattr(sys, "stdin", Terminal(text))
-        monkeypatch.setattr(sys.stderr, "isatty", lambda: True, raising=False)
-        monkeypatch.setenv("TERM", "dumb")
-
-    return give
 
 
 def test_plan_shows_everything_and_what_to_type_next(site: Site, provision: Provision) -> None:
