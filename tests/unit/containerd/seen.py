@@ -80,7 +80,8 @@ def seen(data: bytes, release: str) -> str:
     default = table.get("default_runtime_name") or "runc"
     if table.get("default_runtime", {}).get("runtime_type") and release.startswith("1"):
         default = "default_runtime"
-    words = [f"default={default}"]
+    off = any("cri" in name for name in meaning(data).get("disabled_plugins", []))
+    words = [f"default={default}{' (CRI off)' if off else ''}"]
     for name in sorted(runtimes):
         options = runtimes[name].get("options", {})
         shim = str(runtimes[name].get("runtime_type", "-")).removeprefix("io.containerd.")

@@ -65,6 +65,15 @@ def test_a_drop_in_that_does_it_all_leaves_nothing_to_do(release: str) -> None:
     assert not answer.changed
 
 
+def test_a_drop_in_with_any_cri_table_defeats_a_main_file_that_is_right_on_1() -> None:
+    main = DONE.replace("version = 2\n", 'version = 2\nimports = ["/etc/containerd/conf.d/*.toml"]\n')
+    drop_in = f'version = 2\n[plugins."{CRI}"]\n  sandbox_image = "pause"\n'
+    assert isinstance(run(main, {DROP_IN: drop_in}, "1.7.24"), Refusal)
+    answer = run(main, {DROP_IN: drop_in}, "2.1.9")
+    assert isinstance(answer, Edit)
+    assert not answer.changed
+
+
 def test_a_drop_in_that_is_not_imported_does_not_count() -> None:
     answer = run(MAIN.replace("conf.d", "other.d"), {TOOLKIT: DONE}, "1.7.24")
     assert isinstance(answer, Edit)

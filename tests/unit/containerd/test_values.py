@@ -130,6 +130,11 @@ def test_a_version_1_file_on_containerd_2_is_converted_in_place() -> None:
     assert explicit["version"] == 2
 
 
+def test_a_new_version_does_not_part_a_comment_from_its_key() -> None:
+    data = b"# the node's file\n\n# big disk\nroot = '/data'\n"
+    assert done(data).result.startswith(b"# the node's file\n\nversion = 2\n# big disk\nroot = '/data'\n")
+
+
 def test_a_version_below_a_header_moves_to_the_top() -> None:
     result = done(case("version-below-header")).result.decode()
     assert result.startswith("version = 2 # too late\n")
