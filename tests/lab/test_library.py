@@ -33,20 +33,28 @@ def spare(lab: Lab) -> LabHost:
     return lab.host("gpu-y")
 
 
-@pytest.fixture
-def program(site: Site, spare: LabHost, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder with inventories/prod.toml whose playbook uses the site's own task, which is the documented one."""
-    monkeypatch.chdir(site.folder)
-    monkeypatch.setenv("PROVISION_STATE_DIR", str(site.folder / "state"))
-    spare.exec("rm -f /etc/motd", check=True)
+@pytest.fixture(scope="module")
+def folder(spare: LabHost, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A site's folder with inventories/prod.toml, and the documented task in tasks/. One for the whole file: a
+    program knows one task of each name."""
+    site = Site(tmp_path_factory.mktemp("site"))
     (site.folder / "tasks").mkdir()
     (site.folder / "tasks" / "motd.py").write_text(blocks("writing-tasks.md")[0])
-    site.write(spare, text=f'{GPU_NODE}\n[groups.h100]\nhosts = ["gpu-y"]', playbook=book(MOTD))
+    site.write(spare, text=f'{GPU_NODE}\n[groups.h100]\nhosts = ["gpu-y"]', playbook="")
     (site.folder / "inventories").mkdir()
-    target = site.folder / "inventories" / "prod.toml"
     text = site.inventory.read_text().replace('"book.toml"', '"../book.toml"').replace('"repo.asc"', '"../repo.asc"')
-    target.write_text(text)
-    return target
+    (site.folder / "inventories" / "prod.toml").write_text(text)
+    return site.folder
+
+
+@pytest.fixture
+def program(folder: Path, spare: LabHost, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The inventory of a site whose playbook uses its own task, in the current folder; the host lacks the file."""
+    monkeypatch.chdir(folder)
+    monkeypatch.setenv("PROVISION_STATE_DIR", str(folder / "state"))
+    spare.exec("rm -f /etc/motd", check=True)
+    (folder / "book.toml").write_text(book(MOTD))
+    return folder / "inventories" / "prod.toml"
 
 
 def test_a_program_plans_and_applies_a_task_of_its_own(program: Path, spare: LabHost) -> None:
@@ -120,13 +128,15 @@ def test_the_documents_examples_run(
     assert spare.get("/etc/motd").decode().startswith("gpu-y: ask")
     assert spare.exec('test -e "/tmp/it\'s here"').returncode == 0
     assert "nvidia" in Path("inventories/prod.lock").read_text()
-    assert "gpu-y gpu-y ('h100',) 127.0.0.1 580.95.05" in "".join(printed)
+    assert "gpu-y ('h100',) 127.0.0.1 580.95.05" in "".join(printed)
     names["test_banner"]()
     assert "permission denied" in printed[-1]
 
 
-def test_the_documented_test_of_a_task_passes(program: Path) -> None:
+def test_the_documented_test_of_a_task_passes(monkeypatch: pytest.MonkeyPatch) -> None:
     module = ModuleType("site_test")
-    exec(compile(blocks("writing-tasks.md")[0].replace("acme.motd", "acme.tested"), "motd.py", "exec"), module.__dict__)
-    exec(compile(blocks("writing-tasks.md")[1], "test_motd.py", "exec"), module.__dict__)
+    monkeypatch.setitem(sys.modules, module.__name__, module)
+    task, test = blocks("writing-tasks.md")
+    exec(compile(task.replace("acme.motd", "acme.tested"), "motd.py", "exec"), module.__dict__)
+    exec(compile(test, "test_motd.py", "exec"), module.__dict__)
     module.__dict__["test_motd"]()
