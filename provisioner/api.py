@@ -41,6 +41,7 @@ from provisioner.tasks.context import Context, Options
 from provisioner.tasks.proof import assert_settles
 from provisioner.tasks.proof import facts_of as fake_facts
 from provisioner.tasks.task import Task, task
+from provisioner.upgrade.opening import open_roll
 
 __all__ = [
     "Absent",
@@ -92,6 +93,7 @@ __all__ = [
     "load",
     "load_plan",
     "open",
+    "open_roll",
     "quote",
     "task",
     "task_catalogue",

@@ -181,7 +181,9 @@ def reasons(head: str, found: Mapping[str, str], paint: Paint = PLAIN) -> list[s
     alike: dict[str, list[str]] = {}
     for host, reason in found.items():
         alike.setdefault(reason, []).append(host)
-    return [
-        f"{paint('red' if head == 'refused' else 'dim', head)}  {one_line(compress(hosts))}: {one_line(reason)}"
-        for reason, hosts in alike.items()
-    ]
+    lines = []
+    for reason, hosts in alike.items():
+        first, *more = [one_line(line.strip()) for line in reason.splitlines()] or ["no reason was given"]
+        style = "red" if head == "refused" else "dim"
+        lines += [f"{paint(style, head)}  {one_line(compress(hosts))}: {first}", *(f"    {line}" for line in more)]
+    return lines
