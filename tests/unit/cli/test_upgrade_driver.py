@@ -325,3 +325,13 @@ def test_what_happens_is_told_line_by_line(roller: StandInRoller, provision: Pro
 
     roller.during = tell
     assert "gpu01 evicting: waiting for 1: a/b\n" in provision("upgrade-driver", "--yes").err
+
+
+def test_every_phase_and_every_option_is_documented() -> None:
+    from provisioner.cli.upgrade_driver import upgrade_driver
+
+    docs = Path(__file__).parents[3] / "docs"
+    runbook, reference = ((docs / name).read_text(encoding="utf-8") for name in ("upgrade.md", "cli.md"))
+    assert [phase.value for phase in Phase if f"`{phase.value}`" not in runbook] == []
+    named = {word for option in upgrade_driver.params for word in option.opts if word.startswith("--")}
+    assert [word for word in sorted(named) if word not in reference] == []
