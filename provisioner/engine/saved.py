@@ -5,6 +5,7 @@ from __future__ import annotations
 from provisioner.engine.hostrun import digest
 from provisioner.engine.secrets import Secrets
 from provisioner.errors import PlanMoved
+from provisioner.model.change import Change
 from provisioner.model.plan import HostPlan, Plan
 
 AGAIN = "plan again, and look at what is different"
@@ -34,13 +35,20 @@ def moved(saved: HostPlan, now: HostPlan) -> str:
         return now.error
     if saved.identity.split("/")[0] != now.identity.split("/")[0]:
         return "it is another machine (its machine id differs)"
-    before = {change.id: (digest(change), change.deferred is None) for change in saved.changes}
-    after = {change.id: (digest(change), change.deferred is None) for change in now.changes}
+    before = {change.id: shown(change) for change in saved.changes}
+    after = {change.id: shown(change) for change in now.changes}
     for name in sorted(before.keys() | after.keys()):
         if name not in after:
             return f"{name} is no longer needed"
         if name not in before:
             return f"{name} is needed now"
-        if before[name] != after[name]:
+        if before[name][0] != after[name][0]:
             return f"{name} would do something else now"
+        if before[name] != after[name]:
+            return f"{name} would change something else than what was there"
     return ""
+
+
+def shown(change: Change) -> tuple[tuple[str, bool], str | None]:
+    """What a person saw of a change and agreed to: what it does and whether it waits; what it does that to."""
+    return (digest(change), change.deferred is None), change.before

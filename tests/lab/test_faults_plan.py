@@ -55,7 +55,9 @@ def test_a_saved_plan_is_done_and_then_fits_no_more(planned: Site, spare: LabHos
 
 def test_it_is_refused_after_the_host_moved(planned: Site, spare: LabHost) -> None:
     spare.put("/root/one", "by hand\n")
-    assert "file:/root/one would do something else now" in refused(planned, spare)
+    assert "file:/root/one would change something else than what was there" in refused(planned, spare)
+    spare.exec("rm /root/one; echo >/root/two", check=True)
+    assert "command:echo 2 >/root/two is no longer needed" in refused(planned, spare)
 
 
 def test_it_is_refused_after_the_inventory_moved(planned: Site, spare: LabHost) -> None:
@@ -121,11 +123,11 @@ def test_drift_and_facts_tell_what_moved(planned: Site, spare: LabHost) -> None:
     assert planned.run("facts", "--save", kept).returncode == 0
     settled = planned.run("drift", "--since", kept)
     assert (settled.returncode, settled.stdout) == (0, "Nothing differs on 1 host.\n")
-    spare.card.set(count=1)
+    spare.exec("hostname other", check=True)
     moved = planned.json("drift", "--since", kept)
-    spare.card.set(count=2)
+    spare.exec("hostname gpu-z", check=True)
     assert moved["exit_code"] == 2
-    assert any("card" in name for name in moved["since"]["gpu-z"]), moved["since"]
+    assert moved["since"] == {"gpu-z": {"system.hostname": {"then": "gpu-z", "now": "other"}}}
     spare.put("/root/one", "by hand\n")
     desired = planned.json("drift")
     assert desired["exit_code"] == 2
