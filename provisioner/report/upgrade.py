@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Mapping, Sequence
 from itertools import groupby
 from pathlib import PurePath
@@ -59,7 +60,7 @@ def pace(options: RollOptions) -> str:
 
 
 def how(plan: RollPlan) -> list[str]:
-    """What will be done to each node, and what ends the roll: two lines for people."""
+    """What will be done to each node, and what ends the roll: two paragraphs."""
     options = plan.options
     node = [f"waits for jobs ({one_line(options.wait_for_jobs)}{_limit(options.job_timeout)})"] * bool(
         options.wait_for_jobs
@@ -86,7 +87,11 @@ def how(plan: RollPlan) -> list[str]:
         roll.append(f"nodes begin only {one_line(options.window)}")
     failures = options.max_failures
     roll.append("ends at the first failure" if not failures else f"ends after {counted(failures + 1, 'failure')}")
-    return [f"Each node: {'; '.join(node)}.", f"The roll: {'; '.join(roll)}."]
+    return [*_paragraph(f"Each node: {'; '.join(node)}."), *_paragraph(f"The roll: {'; '.join(roll)}.")]
+
+
+def _paragraph(text: str) -> list[str]:
+    return textwrap.wrap(text, 110, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False)
 
 
 _REBOOTS = {
@@ -184,6 +189,6 @@ def reasons(head: str, found: Mapping[str, str], paint: Paint = PLAIN) -> list[s
     lines = []
     for reason, hosts in alike.items():
         first, *more = [one_line(line.strip()) for line in reason.splitlines()] or ["no reason was given"]
-        style = "red" if head == "refused" else "dim"
+        style = "dim" if head == "left out" else "red"
         lines += [f"{paint(style, head)}  {one_line(compress(hosts))}: {first}", *(f"    {line}" for line in more)]
     return lines

@@ -62,7 +62,7 @@ def status(report: RollReport, call: Invocation, now: float, paint: Paint = PLAI
         lines.append(paint("yellow", f"All rolls are frozen: {one_line(report.frozen)}. To end that: {THAW}"))
     lines.append(f"At work: {one_line(report.holder)}" if report.holder else "Nobody is at work.")
     lines += ["", *table(report, paint, now)] if report.nodes else []
-    return "\n".join([*lines, *_rest(report, call, paint)]) + "\n"
+    return "\n".join([*lines, *_rest(report, call, paint, untold="can't be told")]) + "\n"
 
 
 def final(report: RollReport, call: Invocation, paint: Paint = PLAIN) -> str:
@@ -126,9 +126,9 @@ def next_steps(report: RollReport, call: Invocation) -> tuple[NextStep, ...]:
     return tuple(steps)
 
 
-def _rest(report: RollReport, call: Invocation, paint: Paint) -> list[str]:
+def _rest(report: RollReport, call: Invocation, paint: Paint, untold: str = "refused") -> list[str]:
     lines = []
-    not_rolled = [*reasons("left out", report.left_out, paint), *reasons("refused", report.refused, paint)]
+    not_rolled = [*reasons("left out", report.left_out, paint), *reasons(untold, report.refused, paint)]
     lines += ["", *not_rolled] if not_rolled else []
     steps = next_steps(report, call)
     told: set[str] = set()
