@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Protocol
 
-from provisioner.errors import HostLocked, Interrupted, KubeError, LeaseLost, ProvisionError, TransportError
+from provisioner.errors import HostLocked, Interrupted, KubeError, LeaseError, ProvisionError, TransportError
 from provisioner.model.upgrade import ENDED, NodeRecord, Phase, Result, RollOptions
 from provisioner.upgrade.transitions import following
 
@@ -29,7 +29,7 @@ class Doer(Protocol):
     """Does the side effect of a phase. Each phase may be done again after a crash."""
 
     def do(self, record: NodeRecord) -> Done:
-        """Raises Interrupted when a wait was ended by the user, LeaseLost when this run may do nothing more."""
+        """Raises Interrupted when a wait was ended by the user, LeaseError when this run may do nothing more."""
         ...
 
     def save(self, record: NodeRecord) -> None:
@@ -54,7 +54,7 @@ def drive(
     """Take the node from its recorded phase to an end. The record is saved before each side effect.
 
     Returns a record that hasn't ended when `stopping()`: the phase that it names is the next to be done.
-    Raises LeaseLost: then nothing more may be done, and the record is another run's.
+    Raises LeaseError (lost, or all rolls frozen): then nothing more may be done by this run.
     """
     while record.phase not in ENDED:
         record = replace(record, since=clock())
@@ -69,7 +69,9 @@ def drive(
             return record
         tell("phase-done" if done.result is Result.OK else "phase-failed", done.record, done.reason)
         record = following(done.record, done.result, options)
-        if done.reason and (done.result is not Result.OK or record.phase in ENDED):
+        if record.phase is Phase.DONE:
+            record = replace(record, reason=done.reason)  # what went wrong on the way was mended
+        elif done.reason and (done.result is not Result.OK or record.phase in ENDED):
             record = replace(record, reason=done.reason)
     doer.save(record)
     tell("node-ended", record, record.reason)
@@ -88,7 +90,7 @@ def _patiently(
     while True:
         try:
             return doer.do(record)
-        except (LeaseLost, Interrupted):
+        except (LeaseError, Interrupted):
             raise
         except HostLocked as held:
             return Done(Result.FAILED, record, str(held))

@@ -149,7 +149,8 @@ class Roller:
         fence = self._fence()
         self._journal = self._journal or Journal(self.session.inventory.path, self.run_id)
         self._tell_run("roll-started", f"{plan.kind} {plan.target} on {len(plan.nodes)} nodes")
-        for path, _, after in plan.files:
+        # A version that no node gets isn't written down as wanted.
+        for path, _, after in plan.files if plan.nodes else ():
             write_beside(Path(path), after)
         tasks = [self._task(node, fence, first=number == 0) for number, node in enumerate(plan.nodes)]
         return self._roll(tasks, plan.left_out, plan.refused)

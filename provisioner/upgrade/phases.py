@@ -117,7 +117,7 @@ class Work:
                 return self._ended(record, outcome)
         while True:
             held = self._step(holders.look(self.fence))
-            if not held.workload:
+            if not self._work_of_others(record, held):
                 return Done(Result.OK, record)
             text = held.text(self._pod_names(record))
             if self.options.drain_timeout and time.monotonic() - began >= self.options.drain_timeout:
@@ -152,7 +152,7 @@ class Work:
         text = found.reason
         if found.result is Result.BUSY:
             text = f"the module is in use: {found.held.text(self._pod_names(record))}"
-            if found.held.workload:
+            if self._work_of_others(record, found.held):
                 # A restart would end it, and nobody said that it may be ended.
                 return Done(Result.FAILED, record, text)
         return Done(found.result, record, text)
@@ -261,6 +261,7 @@ class Work:
     def _mark_unhealthy(self, record: NodeRecord) -> Done:
         """It stays cordoned; the label says so to whoever looks."""
         if self.api is not None:
+            cordon.cordon(self.api, record.node, self.fence.token)
             reason = record.reason[:500]
             self.api.change_node(
                 record.node,
@@ -283,6 +284,13 @@ class Work:
         assert self.api is not None
         held = self._step(holders.look(self.fence))
         return pods.gpu_use(self.api.claims(), held.pods)
+
+    def _work_of_others(self, record: NodeRecord, held: holders.Held) -> bool:
+        """Does anything hold a card that isn't the driver's own, or a DaemonSet's that serves the cards?"""
+        if not held.workload or self.api is None:
+            return bool(held.workload)
+        serving = {pod.uid for pod in pods.clients(self.api.pods(node=record.node), pods.gpu_use((), held.pods))}
+        return any(holder.place.pod not in serving for holder in held.workload)
 
     def _pod_names(self, record: NodeRecord) -> dict[str, str]:
         """Pod uid → NAMESPACE/NAME on this node."""
