@@ -36,11 +36,11 @@ def with_toolkit(lab: Lab, *names: str) -> list[LabHost]:
 
 
 def line(found: Status) -> str:
-    """CRI's own answer in the words of tests/unit/containerd/seen.py."""
+    """CRI's own answer in the words of tests/unit/containerd/seen.py; what isn't set is false."""
     words = [f"default={found.default}"]
     for name in sorted(found.handlers):
         handler = found.handlers[name]
-        cgroup = "-" if handler.systemd_cgroup is None else handler.systemd_cgroup
+        cgroup = False if handler.systemd_cgroup is None else handler.systemd_cgroup
         binary = (handler.binary or "-").replace(RUNTIME, "NCR")
         words.append(f"{name}[{handler.runtime_type.removeprefix('io.containerd.')} sd={cgroup} {binary}]")
     return " ".join(words)
