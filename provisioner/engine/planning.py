@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import traceback
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from provisioner.engine.gate import follow_requirements, gate, named
-from provisioner.errors import FactUnknown
+from provisioner.errors import FactUnknown, ProvisionError
 from provisioner.facts.host import IdentityProbe, SystemProbe
 from provisioner.facts.workload import WorkloadProbe
 from provisioner.model.action import touched
@@ -66,6 +67,10 @@ def plan_host(wanted: HostSteps, facts: Facts) -> HostPlan:
                         notes.append(replace(finding, stage=step.stage, task=step.label))
         except FactUnknown as error:
             unknown.append((step.stage, step.label, str(error)))
+        except Exception as error:
+            if isinstance(error, ProvisionError) or type(step.task).__module__.startswith("provisioner."):
+                raise
+            unknown.append((step.stage, step.label, blame(step.task, error)))
     identity = facts.fact(IdentityProbe())
     return HostPlan(
         host=wanted.ctx.host.name,
@@ -75,6 +80,13 @@ def plan_host(wanted: HostSteps, facts: Facts) -> HostPlan:
         unknown=tuple(unknown),
         identity=identity.value.text if isinstance(identity, Known) else "",
     )
+
+
+def blame(task: Task, error: Exception) -> str:
+    """A site's own task went wrong: where and how. The host's plan stops there, other hosts go on."""
+    last = traceback.extract_tb(error.__traceback__)[-1]
+    why = f"{type(error).__name__}: {error}\n  {last.filename}:{last.lineno}: {last.line}"
+    return f"the site's task {task.name} broke off\n  {why}\n  mend the task; `assert_settles` tries it without a host"
 
 
 def pending(changes: Iterable[Change]) -> dict[str, str]:
