@@ -24,6 +24,7 @@ from provisioner.upgrade.record import refuse_newer
 ANNOTATION = "provision.dev/cordon-owners"
 US = "upgrade"
 PERSON = "person"
+SELF_TEST = "self-test"
 _OURS = "provision"
 """Field managers that begin so are ours: provision-upgrade, provision-selftest."""
 

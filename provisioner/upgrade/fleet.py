@@ -14,7 +14,7 @@ from provisioner.kube import rbac
 from provisioner.kube.api import Api
 from provisioner.model.change import Refusal
 from provisioner.model.lock import Closure, Role
-from provisioner.model.upgrade import PlannedNode, RollOptions, RollPlan
+from provisioner.model.upgrade import Phase, PlannedNode, RollOptions, RollPlan
 from provisioner.tasks.packaging.choose import backend_for
 from provisioner.tasks.packaging.stack import stack
 from provisioner.upgrade import checks, hoststep, identity, pods, prefetch
@@ -60,7 +60,8 @@ class Fleet:
                 continue
             if why:
                 left_out[name] = why
-            elif found.state == "ready":
+            elif found.state == "ready" or (found.state == "left out" and self._to_be_mended(member)):
+                # A node that an earlier roll left broken is taken through all phases again: that proves it, too.
                 nodes.append(planned(found, node, picture))
             elif found.state == "left out":
                 left_out[name] = found.reason
@@ -82,6 +83,9 @@ class Fleet:
             options=self.options,
             cluster=self.api is not None,
         )
+
+    def _to_be_mended(self, member: Member) -> bool:
+        return member.record is not None and member.record.phase is Phase.BROKEN and member.host in self.named
 
     def _check(self, member: Member, picture: Picture, fetched: prefetch.Fetched | None = None) -> checks.HostCheck:
         assert member.facts is not None
@@ -151,7 +155,7 @@ class Fleet:
             except ProvisionError as error:
                 refused[node.host] = one_line(error)
                 return
-            if check.state == "ready":
+            if check.state == "ready" or (check.state == "left out" and self._to_be_mended(member)):
                 ready[node.host] = planned(check, picture.nodes.get(node.host), picture)
             else:
                 refused[node.host] = check.reason

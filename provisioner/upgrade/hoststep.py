@@ -17,7 +17,8 @@ from provisioner.transport.executor import Completed, Executor
 
 T = TypeVar("T")
 
-RC_LOCKED = 73
+RC_LOCKED = (73, 74)
+"""Statuses of a script that was refused by the host's lock: held, or taken by another in this very moment."""
 RC_STALE = 76
 """Status of a script that was refused because the host has seen a later roll."""
 SETTLE = 600
@@ -73,7 +74,7 @@ def whole(done: Completed, host: str, what: str) -> Rows:
 def refused(done: Completed, host: str) -> None:
     """Raises HostLocked or LeaseLost when the script says that it didn't begin."""
     said = done.stderr.decode("utf-8", "replace").strip()
-    if done.rc == RC_LOCKED:
+    if done.rc in RC_LOCKED:
         raise HostLocked(f"{host} is being changed by another run", why=said, remedy="wait for it, then --resume")
     if done.rc == RC_STALE:
         raise LeaseLost(

@@ -13,7 +13,7 @@ from provisioner.engine.journal import Journal, new_run_id
 from provisioner.engine.locking import write_beside
 from provisioner.engine.opening import open_session
 from provisioner.engine.session import Session, silent, whoami
-from provisioner.errors import EXIT_DONE, EXIT_FAILED, EXIT_INTERRUPTED, ProvisionError, UsageError
+from provisioner.errors import EXIT_DONE, EXIT_FAILED, EXIT_INTERRUPTED, NotFound, ProvisionError, UsageError
 from provisioner.kube.api import Api
 from provisioner.kube.kubectl import kubectl_of
 from provisioner.model.event import Event, EventKind, Monitor
@@ -148,7 +148,8 @@ class Roller:
         """Write the plan's files, then take node after node. Errors of single nodes are in the report, not raised."""
         fence = self._fence()
         self._journal = self._journal or Journal(self.session.inventory.path, self.run_id)
-        self._tell_run("roll-started", f"{plan.kind} {plan.target} on {len(plan.nodes)} nodes")
+        names = [node.host for node in plan.nodes]
+        self._tell_run("roll-started", f"{plan.kind} {plan.target} on {len(plan.nodes)} nodes", nodes=names)
         # A version that no node gets isn't written down as wanted.
         for path, _, after in plan.files if plan.nodes else ():
             write_beside(Path(path), after)
@@ -295,10 +296,14 @@ class Roller:
         found: dict[str, NodeRecord] = {}
         left_out: dict[str, str] = {}
         for name, member in self.members.items():
-            if name in refused:
+            if name in refused and self.api is None:
                 continue
             try:
+                # A host that doesn't answer has its record on its node all the same.
+                member.node = member.node or member.ctx.host.node or name
                 known = member.kept_record(self.api)
+            except NotFound:
+                continue
             except ProvisionError as error:
                 refused[name] = one_line(error)
                 continue
@@ -341,8 +346,8 @@ class Roller:
         data = {"node": record.node, "since": record.since, "back": record.back, "token": record.token}
         self._event(Event(_kind(kind), now, record.host, record.phase.value, "", text, data))
 
-    def _tell_run(self, kind: EventKind, text: str) -> None:
-        self._event(Event(kind, time.time(), text=text, data={"run": self.run_id}))
+    def _tell_run(self, kind: EventKind, text: str, **data: object) -> None:
+        self._event(Event(kind, time.time(), text=text, data={"run": self.run_id, **data}))
 
     def _event(self, event: Event) -> None:
         if self._journal is not None:

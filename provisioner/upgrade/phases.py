@@ -5,13 +5,13 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from provisioner.engine.reboot import wait_for_boot
 from provisioner.errors import Interrupted
 from provisioner.facts.packages import PackagesProbe
 from provisioner.kube.api import Api
-from provisioner.kube.objects import Pod
+from provisioner.kube.objects import Node, Pod
 from provisioner.model.upgrade import NodeRecord, Phase, Result, RollOptions
 from provisioner.tasks.packaging.choose import backend_for
 from provisioner.upgrade import clients, cordon, daemons, drain, holders, hostops, hoststep, layout, pods, prefetch
@@ -32,6 +32,16 @@ REASON = "provision.dev/gpu-unhealthy-reason"
 
 Say = Callable[[NodeRecord, str], None]
 T = TypeVar("T")
+
+
+def healthy(node: Node) -> dict[str, Any] | None:
+    """The merge patch that takes back what said that the node is bad, None where nothing does. Pure.
+
+    A verdict of the boot self-test is its own to take back, at the next boot or `apply`.
+    """
+    if node.labels.get(UNHEALTHY) != "true" or cordon.SELF_TEST in cordon.owners_of(node):
+        return None
+    return {"metadata": {"labels": {UNHEALTHY: None}, "annotations": {REASON: None}}}
 
 
 @dataclass
@@ -232,6 +242,7 @@ class Work:
     def _uncordon(self, record: NodeRecord) -> Done:
         text = ""
         if self.api is not None:
+            self.api.change_node(record.node, healthy)
             left = cordon.uncordon(self.api, record.node, self.fence.token).owners
             text = f"stays cordoned for {', '.join(left)}" if left else ""
             what = "the previous driver works again" if record.back else f"{record.target} works"
