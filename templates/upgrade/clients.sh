@@ -19,11 +19,13 @@ said_by() { journalctl -u "$1" -n 3 --no-pager -q -o cat 2>/dev/null >"$_dir/sai
 # stop_clients UNIT...: what runs is remembered before anything is stopped, with what an earlier step stopped.
 stop_clients() {
     systemd_runs || return 0
-    { [ ! -e "$_clients" ] || cat "$_clients"; running "$@"; } | awk '$0 != "" && !seen[$0]++' >"$_dir/clients"
+    running "$@" >"$_dir/running"
+    { [ ! -e "$_clients" ] || cat "$_clients"; cat "$_dir/running"; } | awk '$0 != "" && !seen[$0]++' >"$_dir/clients"
     keep "$_clients" <"$_dir/clients"
     for _u in "$@"; do
         grep -qxF -- "$_u" "$_dir/clients" || continue
-        if timeout -k 10 100 systemctl stop "$_u" >"$_dir/out" 2>&1 </dev/null; then
+        # What doesn't run any more may not even exist: the new packages may lack it.
+        if ! grep -qxF -- "$_u" "$_dir/running" || timeout -k 10 100 systemctl stop "$_u" >"$_dir/out" 2>&1 </dev/null; then
             tell client "$_u" stopped ''
         else
             tell client "$_u" failed "$(end_of 3 "$_dir/out")"

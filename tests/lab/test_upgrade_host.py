@@ -30,7 +30,7 @@ from provisioner.upgrade.prefetch import Fetched, prefetch, previous_closure, pr
 from provisioner.upgrade.verify import verify
 from tests.lab import Lab, LabHost
 from tests.lab.paths import CLIENT_KEY, KNOWN_HOSTS
-from tests.lab.site import Site
+from tests.lab.site import Site, book
 
 OLD, NEW, BROKEN = "570.158.01", "580.95.05", "580.99.99"
 FENCE = Fence("roll-1", 3, "ops@desk")
@@ -299,12 +299,13 @@ def test_real_packages_there_and_back(lab: Lab, pristine: Callable[[str], LabHos
         + repository.format("nvidia", "nvidia")
     )
     for version in (new, old):
-        site.write(host, text=text.replace("{0}", version))
+        site.write(host, text=text.replace("{0}", version), playbook=book('task = "repositories"', 'task = "driver"'))
         assert site.run("lock").returncode == 0
         lock = read_lock(site.inventory.with_suffix(".lock"))
         assert lock is not None
         closures[version] = next(each for each in lock.closures if each.driver == version)
-    site.run("apply", "--yes", "--disruptive")
+    applied = site.run("apply", "--yes", "--disruptive")
+    assert applied.returncode == 0, applied.stdout + applied.stderr
     one = executor(host)
     assert versions(one)["nvidia-smi"].startswith(old)
     host.exec("modprobe nvidia; modprobe nvidia_uvm; modprobe nvidia_modeset", check=True)

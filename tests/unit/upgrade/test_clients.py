@@ -56,6 +56,14 @@ def test_what_an_interrupted_roll_stopped_is_not_forgotten(tmp_path: Path) -> No
     assert set(host.do(start_clients(FENCE)).done) == {DCGM, PERSISTENCE}
 
 
+def test_a_unit_that_is_gone_need_not_be_stopped_again(tmp_path: Path) -> None:
+    host = machine(tmp_path)
+    host.state("upgrade-clients").write_text(f"{DCGM}\n")
+    (tmp_path / "units" / f"{DCGM}.stuck").touch()
+    assert host.do(stop_clients(FENCE)).done == (DCGM,)
+    assert host.calls == []
+
+
 def test_units_of_the_site_go_first_and_come_last(tmp_path: Path) -> None:
     host = machine(tmp_path, PERSISTENCE, "renderer.service")
     host.do(stop_clients(FENCE, ["renderer.service"]))
