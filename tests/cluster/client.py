@@ -67,6 +67,18 @@ class Client:
         result: Object = content
         return result
 
+    def text(self, path: str) -> str:
+        """An answer that is no JSON. Raises like ``request``."""
+        connection = self._send("GET", path, None, "application/json", timeout=10)
+        try:
+            answer = connection.getresponse()
+            content = answer.read().decode()
+        finally:
+            connection.close()
+        if answer.status >= 400:
+            raise ApiError(answer.status, {"message": content})
+        return content
+
     def get(self, resource: str, name: str, namespace: str = "") -> Object:
         return self.request("GET", self.url(resource, namespace, name))
 

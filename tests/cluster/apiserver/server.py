@@ -170,9 +170,9 @@ class _Handler(BaseHTTPRequestHandler):
             raise forbidden(kind, route.name, attempt.refused(why))
 
     # --- requests -------------------------------------------------------------------------------------
-    def _unstored(self, route: Route) -> Object:
+    def _unstored(self, route: Route) -> Object | str:
         if route.path in ("/healthz", "/readyz", "/livez"):
-            return {"ok": True}
+            return "ok"
         if discovery.AGGREGATED in self.headers.get("Accept", "") and route.path in ("/api", "/apis"):
             return discovery.aggregated((("", "v1"),) if route.path == "/api" else GROUPS)
         found = discovery.document(route.path)
