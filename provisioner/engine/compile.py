@@ -27,6 +27,9 @@ from provisioner.model.action import (
 from provisioner.model.change import Change
 from provisioner.quoting import quote, words
 
+GOING_BACK = "that failed: going back"
+"""Stands in a change's output between what was tried and what its way back printed."""
+
 
 class Reveal(Protocol):
     """Replaces secret references by their values, at the last moment."""
@@ -154,7 +157,7 @@ set -e
 {do}{check})
 _g=$?
 if [ "$_g" -ne 0 ]; then
-printf 'failed with status %s; going back\\n' "$_g"
+printf '{GOING_BACK} (status %s)\\n' "$_g"
 (
 set -e
 {undo}{check_undo})

@@ -7,6 +7,7 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
+from provisioner.engine.compile import GOING_BACK
 from provisioner.engine.observe import generation, observe
 from provisioner.engine.planning import HostSteps, plan_host
 from provisioner.engine.reboot import needs_reboot, wait_for_boot
@@ -191,9 +192,8 @@ class HostRun:
             return (Status.UNREACHABLE if never else Status.FAILED), str(self.error)
         for outcome in self.outcomes:
             if not outcome.ok:
-                lines = outcome.output.strip().splitlines()
                 back = f" ({outcome.restored})" if outcome.restored else ""
-                return Status.FAILED, f"{outcome.change.id}: {lines[-1] if lines else 'failed'}{back}"
+                return Status.FAILED, f"{outcome.change.id}: {reason(outcome.output)}{back}"
         if plan.refusals:
             return Status.REFUSED, plan.refusals[0].what
         if plan.unknown:
@@ -204,6 +204,12 @@ class HostRun:
             what = ", ".join(change.id for change in left)
             return Status.FAILED, f"still different after it was done: {what}"
         return (Status.CHANGED if self.outcomes else Status.OK), ""
+
+
+def reason(output: str) -> str:
+    """The line of a failed change's output that says why: its last one, what the way back printed left out."""
+    lines = output.partition(GOING_BACK)[0].strip().splitlines()
+    return lines[-1] if lines else "failed"
 
 
 def summary(result: HostResult) -> dict[str, object]:

@@ -83,6 +83,7 @@ def test_a_containerd_that_exits_gets_its_previous_file_back(host: LabHost, site
     (change,) = answer["changes"]
     assert (answer["status"], change["id"], change["ok"], change["restored"]) == ("failed", CHANGE, False, "restored")
     assert "no luck" in change["output"], "containerd's own words"
+    assert answer["message"] == f"{CHANGE}: containerd.service did not obey (restored)"
     assert host.get(CONFIG) == STOCK
     assert status(host).default == "runc", "CRI is up again"
     assert not leftovers(host)
@@ -111,7 +112,7 @@ def test_where_the_way_back_fails_too_both_are_told(host: LabHost, site: Site) -
     (change,) = answer["changes"]
     assert change["ok"] is False
     assert "the way back failed too" in change["restored"]
-    assert "the way back failed too" in answer["message"]
+    assert answer["message"] == f"{CHANGE}: containerd.service did not obey ({change['restored']})"
     assert host.get(CONFIG) == STOCK, "the file is the previous one all the same"
     host.exec(f"rm {OVERRIDE}; systemctl daemon-reload", check=True)
     assert applied(site)[host.name]["status"] == "changed", "a unit that failed is mended by the right file"
