@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from provisioner.engine.pool import each
 from provisioner.engine.session import Session
@@ -13,11 +14,12 @@ from provisioner.facts.packages import PackagesProbe
 from provisioner.kube import rbac
 from provisioner.kube.api import Api
 from provisioner.model.change import Refusal
+from provisioner.model.fact import Probe
 from provisioner.model.lock import Closure, Role
 from provisioner.model.upgrade import Phase, PlannedNode, RollOptions, RollPlan
 from provisioner.tasks.packaging.choose import backend_for
 from provisioner.tasks.packaging.stack import stack
-from provisioner.upgrade import checks, hoststep, identity, pods, prefetch
+from provisioner.upgrade import checks, deferred, hoststep, identity, pods, prefetch
 from provisioner.upgrade.member import Member
 from provisioner.upgrade.node import one_line
 from provisioner.upgrade.schedule import ordered
@@ -89,6 +91,8 @@ class Fleet:
 
     def _check(self, member: Member, picture: Picture, fetched: prefetch.Fetched | None = None) -> checks.HostCheck:
         assert member.facts is not None
+        if self.options.kind == "deferred":
+            return self._check_deferred(member)
         return checks.check_host(
             member.facts,
             member.ctx,
@@ -96,6 +100,17 @@ class Fleet:
             kind=self.kind,
             images=picture.images(member.host),
             rollback=self.options.rollback,
+        )
+
+    def _check_deferred(self, member: Member) -> checks.HostCheck:
+        assert member.facts is not None
+        assert member.steps is not None
+        changes = deferred.waiting(member.steps, member.facts)
+        version = deferred.loaded(member.facts)
+        if not changes:
+            return checks.HostCheck(member.host, "left out", version, version, notes=("nothing was deferred here",))
+        return checks.HostCheck(
+            member.host, "ready", version, version, notes=tuple(f"{each.id}: {each.summary}" for each in changes)
         )
 
     def _files_to_move(self) -> tuple[tuple[str, str, str], ...]:
@@ -116,10 +131,14 @@ class Fleet:
         """Read all hosts anew; what keeps one from being read is kept with it."""
         each(
             list(self.members.values()),
-            lambda member: _none(member.read(checks.PROBES)),
+            lambda member: _none(member.read((*checks.PROBES, *self._asked(member)))),
             forks=self.session.forks,
             go_on=lambda: not self.stop.is_set(),
         )
+
+    def _asked(self, member: Member) -> tuple[Probe[Any], ...]:
+        """What the playbook's tasks must know, when their deferred changes are to be done."""
+        return member.steps.probes() if self.options.kind == "deferred" and member.steps is not None else ()
 
     def picture(self) -> tuple[Picture, dict[str, str]]:
         """The cluster, and the hosts that can't take part: unreachable, or not beyond doubt a node of it."""
@@ -165,6 +184,8 @@ class Fleet:
         return replace(plan, nodes=nodes, refused={**plan.refused, **refused})
 
     def _fetch(self, member: Member, fence: hoststep.Fence, picture: Picture) -> checks.HostCheck:
+        if self.options.kind == "deferred":
+            return self._check_deferred(member)
         closure = self.closure(member)
         assert member.facts is not None
         state = member.facts.need(PackagesProbe())

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from provisioner.engine.observe import observe
+from provisioner.engine.planning import HostSteps
 from provisioner.engine.secrets import Secrets
 from provisioner.errors import TransportError
 from provisioner.facts.boot import KernelsProbe
@@ -53,6 +54,8 @@ class Member:
     error: str = ""
     closure: Closure | None = None
     record: NodeRecord | None = field(default=None)
+    steps: HostSteps | None = None
+    stages: tuple[str, ...] = ()
 
     @property
     def host(self) -> str:

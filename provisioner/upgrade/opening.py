@@ -82,7 +82,9 @@ class Roller:
         ask_canary: Callable[[str], bool] | None,
         named: frozenset[str],
     ) -> None:
-        self.session, self.options = session, options
+        # What apply deferred has no packages to go back to.
+        self.session = session
+        self.options = replace(options, rollback="never") if options.kind == "deferred" else options
         self._monitor, self._ask_canary = monitor, ask_canary
         self._stop = threading.Event()
         self.run_id = new_run_id()
@@ -92,13 +94,20 @@ class Roller:
         self._phase_began: dict[str, float] = {}
         kind: Role = "toolkit" if options.kind == "toolkit" else "driver"
         self.members = {
-            host.name: Member(session.steps(host.name).ctx, session.connect(host), session.secrets, kind)
+            host.name: Member(
+                session.steps(host.name).ctx,
+                session.connect(host),
+                session.secrets,
+                kind,
+                steps=session.steps(host.name),
+                stages=tuple(stage.name for stage in session.playbook.stages),
+            )
             for host in session.hosts
         }
         self._kubectl_executor = self._cluster_executor()
         cluster = session.inventory.cluster
         self.api = Api(kubectl_of(cluster, self._kubectl_executor), stop=self._stop) if cluster is not None else None
-        self.fleet = Fleet(session, options, self.api, self.members, self._stop, kind, moved, named)
+        self.fleet = Fleet(session, self.options, self.api, self.members, self._stop, kind, moved, named)
 
     def __enter__(self) -> Roller:
         return self
@@ -162,7 +171,7 @@ class Roller:
             node=node.node,
             run=self.run_id,
             token=fence.token,
-            reboot=self.options.reboot == "always",
+            reboot=self.options.reboot == "always" and self.options.kind != "deferred",
             source=node.source,
             target=node.target,
         )

@@ -14,7 +14,19 @@ from provisioner.kube.api import Api
 from provisioner.kube.objects import Node, Pod
 from provisioner.model.upgrade import NodeRecord, Phase, Result, RollOptions
 from provisioner.tasks.packaging.choose import backend_for
-from provisioner.upgrade import clients, cordon, daemons, drain, holders, hostops, hoststep, layout, pods, prefetch
+from provisioner.upgrade import (
+    clients,
+    cordon,
+    daemons,
+    deferred,
+    drain,
+    holders,
+    hostops,
+    hoststep,
+    layout,
+    pods,
+    prefetch,
+)
 from provisioner.upgrade import record as records
 from provisioner.upgrade.hoststep import Fence
 from provisioner.upgrade.lease import Holding
@@ -155,8 +167,12 @@ class Work:
         stopped = self._step(clients.stop_clients(self.fence))
         return Done(Result.FAILED if stopped.failed else Result.OK, record, stopped.reason)
 
+    @property
+    def _moves_driver(self) -> bool:
+        return self.options.kind == "driver"
+
     def _unload(self, record: NodeRecord) -> Done:
-        if self.member.kind != "driver":
+        if not self._moves_driver:
             return Done(Result.OK, record)
         found = self._step(hostops.unload(self.fence))
         text = found.reason
@@ -168,6 +184,10 @@ class Work:
         return Done(found.result, record, text)
 
     def _install(self, record: NodeRecord) -> Done:
+        if self.options.kind == "deferred":
+            assert self.member.steps is not None
+            result, reason = deferred.apply(self.member, self.member.steps, self.member.stages, self.fence)
+            return Done(result, record, reason)
         version = record.source if record.back else record.target
         kept = self._step(prefetch.stored(self.fence, version, self.member.kind))
         if not kept.ready:
@@ -186,7 +206,7 @@ class Work:
         return Done(done.result, record, "" if done.result is Result.OK else done.reason)
 
     def _load(self, record: NodeRecord) -> Done:
-        if self.member.kind != "driver":
+        if not self._moves_driver:
             return Done(Result.OK, record)
         found = self._step(hostops.load(self.fence, record.source if record.back else record.target))
         return Done(found.result, record, found.reason)
@@ -256,7 +276,7 @@ class Work:
 
     def _release(self, record: NodeRecord) -> Done:
         """The driver's packages weren't touched: what was stopped runs again, and the node is as it was."""
-        if self.member.kind == "driver" and record.source:
+        if self._moves_driver and record.source:
             back = self._step(hostops.load(self.fence, record.source))
             if back.result is not Result.OK:
                 return Done(Result.FAILED, record, f"{record.reason}; and loading again: {back.reason}")
