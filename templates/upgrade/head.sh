@@ -31,4 +31,4 @@ tell() {
 # keep FILE <TEXT: replaces a file of ours in one step.
 keep() { cat >"$1.new" && { sync "$1.new" 2>/dev/null || :; } && mv -f "$1.new" "$1"; }
 # end_of NUMBER FILE: its last lines as one, for a reason.
-end_of() { tail -n "$1" "$2" | tr '\t\r\n' '   ' | cut -c 1-600; }
+end_of() { tail -n "$1" "$2" | tr '\t\r\n' '   ' | sed 's/ *$//' | cut -c 1-600; }

@@ -56,9 +56,9 @@ resolve() {
         return 1
     fi
     _others=$(awk '/^Remv / {print $2}' "$_dir/plan" | while read -r _name; do
-        case " $(echo $removed) " in *" ${_name%%:*} "*) ;; *) printf '%s ' "$_name" ;; esac
+        case " $(echo $removed) " in *" ${_name%%:*} "*) ;; *) printf '%s\n' "$_name" ;; esac
     done)
-    [ -z "$_others" ] || { tell trouble "$1" "it would also remove $_others, which the lock doesn't name"; return 1; }
+    [ -z "$_others" ] || { tell trouble "$1" "it would also remove $(echo $_others), which the lock doesn't name"; return 1; }
     awk 'FILENAME == ARGV[1] {have[$1] = 1; next} /^Inst / {n = $2; sub(":.*", "", n); v = $0; sub(/^[^(]*\(/, "", v); sub(/ .*/, "", v)
         if (!(n in have)) print n, v, "dependency"}' "$_dir/wanted" "$_dir/plan" >"$_dir/more"
     cat "$_dir/more" >>"$_dir/wanted"
@@ -79,6 +79,11 @@ there() {
             break
         done
     done <"$_dir/wanted"
+}
+# download: what is to be got, each file checked by apt against the signed lists.
+download() {
+    (cd "$_set" && timeout -k 10 1500 apt-get -q -y -o APT::Sandbox::User=root -o Acquire::Retries=3 \
+        download $(names_of "$_dir/get")) >"$_dir/log" 2>&1 </dev/null
 }
 # fetch SET RUN: fills $_cache/SET and tells what is in it.
 fetch() {
@@ -111,13 +116,9 @@ fetch() {
         tell trouble "$1" "$_free MiB free below $_cache, $_need needed"; return 0
     fi
     if [ -s "$_dir/get" ]; then
-        # apt checks each file against the signed lists.
-        (cd "$_set" && timeout -k 10 1500 apt-get -q -y -o APT::Sandbox::User=root -o Acquire::Retries=3 \
-            download $(names_of "$_dir/get")) >"$_dir/log" 2>&1 </dev/null || {
-            if update_lists; then (cd "$_set" && timeout -k 10 1500 apt-get -q -y -o APT::Sandbox::User=root \
-                download $(names_of "$_dir/get")) >"$_dir/log" 2>&1 </dev/null; fi || {
-                grep -E '^(E:|W:|Err:)' "$_dir/log" >"$_dir/said"
-                tell trouble "$1" "the packages could not be fetched: $(end_of 4 "$_dir/said")"; }
+        download || { update_lists && download; } || {
+            grep -E '^(E:|W:|Err:)' "$_dir/log" >"$_dir/said"
+            tell trouble "$1" "the packages could not be fetched: $(end_of 4 "$_dir/said")"
         }
         there >"$_dir/there"
     fi

@@ -174,7 +174,7 @@ class TestHost:
     def test_a_removal_that_nobody_named(self, tmp_path: Path) -> None:
         host = machine(tmp_path, "libcuda1", plan="Remv nvidia-open-570 [1]\nRemv slurm-gpu [2]\n")
         got = host.do(prefetch(FENCE, TARGET, BEFORE))
-        assert got.target.reason == "it would also remove slurm-gpu , which the lock doesn't name"
+        assert got.target.reason == "it would also remove slurm-gpu, which the lock doesn't name"
         assert not got.target.ready
 
     def test_a_version_that_is_gone_has_the_lists_read_anew_once(self, tmp_path: Path) -> None:
@@ -188,6 +188,14 @@ class TestHost:
         (tmp_path / "damaged").write_text("libcuda1")
         got = host.do(prefetch(FENCE, TARGET, BEFORE))
         assert got.target.missing == (f"libcuda1 {NEW}-1",)
+
+    def test_a_repository_that_doesnt_answer_is_named(self, tmp_path: Path) -> None:
+        host = machine(tmp_path, "libcuda1")
+        broken = "case $* in *download*) note download; echo 'E: Connection timed out' >&2; exit 100 ;; esac"
+        host.command("apt-get", broken)
+        got = host.do(prefetch(FENCE, TARGET, BEFORE))
+        assert got.target.reason == "the packages could not be fetched: E: Connection timed out"
+        assert host.calls == ["download"] * 3, "once more after the lists were read anew, once in all"
 
     def test_a_file_that_changed_since(self, tmp_path: Path) -> None:
         host = machine(tmp_path, "libcuda1")
