@@ -13,7 +13,7 @@ from provisioner.tasks.context import Context
 
 def gate(change: Change, facts: Facts, ctx: Context) -> Change:
     """The change as it is, or deferred with the reason and the command that does it."""
-    if change.deferred is not None or change.disruption is Disruption.NONE:
+    if change.deferred is not None or change.disruption is Disruption.NONE or ctx.options.drained:
         return change
     limit = ("--limit", ctx.host.name)
     workload = facts.fact(WorkloadProbe())

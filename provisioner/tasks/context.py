@@ -28,12 +28,14 @@ class Renderer(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """What the command line allows this run. `local`: this machine, perhaps without a running systemd."""
+    """What the command line allows this run. `local`: this machine, perhaps without a running systemd.
+    `drained`: a rolling upgrade has emptied the node, so that nothing has to wait any more."""
 
     allow_no_gpu: bool = False
     disruptive: bool = False
     reboot: bool = False
     local: bool = False
+    drained: bool = False
 
 
 @dataclass(frozen=True)

@@ -27,7 +27,7 @@ def waiting(steps: HostSteps, facts: Facts) -> tuple[Change, ...]:
 
 def drained(steps: HostSteps) -> HostSteps:
     """The same wishes, with the consent that a drained node gives."""
-    options = replace(steps.ctx.options, disruptive=True, reboot=True)
+    options = replace(steps.ctx.options, disruptive=True, reboot=True, drained=True)
     return replace(steps, ctx=replace(steps.ctx, options=options))
 
 

@@ -72,6 +72,12 @@ def test_a_reboot_under_an_active_kubelet_is_the_rolling_upgrades_business() -> 
     assert "upgrade-driver" in deferred.command
 
 
+@pytest.mark.parametrize("disruption", [Disruption.SERVICE, Disruption.DRAIN, Disruption.REBOOT])
+def test_on_a_drained_node_nothing_waits(disruption: Disruption) -> None:
+    for workload in (BUSY, KUBELET, UNTOLD):
+        assert gate(change(disruption), facts(workload), context(drained=True)).deferred is None
+
+
 def test_what_requires_a_waiting_change_waits_too() -> None:
     first = change(Disruption.NONE, "first").defer("later", "do it")
     second = change(Disruption.NONE, "second", requires=("first",))
