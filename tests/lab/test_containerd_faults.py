@@ -20,7 +20,7 @@ from tests.lab.containerdhosts import (
     with_toolkit,
 )
 from tests.lab.criclient import NoAnswer, status
-from tests.lab.site import Site
+from tests.lab.site import Site, book
 from tests.unit.containerd.seen import CASES
 
 OVERRIDE = "/etc/systemd/system/containerd.service.d/override.conf"
@@ -236,3 +236,18 @@ def test_without_ctr_or_crictl_nothing_could_prove_a_restart(host: LabHost, site
         assert host.get(CONFIG) == STOCK
     finally:
         host.exec("mv /usr/bin/ctr.away /usr/bin/ctr", check=True)
+
+
+def test_a_containerd_that_is_missing_is_installed_first(host: LabHost, site: Site) -> None:
+    host.exec("DEBIAN_FRONTEND=noninteractive apt-get purge -q -y containerd", check=True)
+    package = book('task = "containerd.package"\ninstall = "{{ containerd.install }}"', stage="packages")
+    site.write(host, text=variables() + "\ninstall = true", playbook=package + BOOK)
+    planned = site.json("plan")["hosts"][host.name]["changes"]
+    assert [(change["id"], change["provisional"]) for change in planned] == [
+        ("packages/containerd.package:containerd", False),
+        (CHANGE, True),
+    ]
+    answer = applied(site)[host.name]
+    assert (answer["status"], answer["changed"]) == ("changed", 2), answer["message"]
+    assert status(host).default == "nvidia"
+    assert applied(site)[host.name]["status"] == "ok"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -20,7 +21,7 @@ from provisioner.model.change import Change, Disruption, Kind, Note, Refusal
 from provisioner.model.fact import Output, Unknown
 from provisioner.tasks.containerd import Containerd, inputs_probe
 from provisioner.tasks.context import Context
-from provisioner.tasks.proof import assert_settles, changes, context_of, facts_of, findings
+from provisioner.tasks.proof import Verbatim, assert_settles, changes, context_of, facts_of, findings
 from tests.unit.containerd.seen import BINARY, CASES
 
 SEEN = CASES.parent / "dumps"
@@ -34,6 +35,13 @@ SYSTEMD = Identity("m", "b", 1, True)
 
 def context(more: dict[str, Any] | None = None, **fields: Any) -> Context:
     return context_of({"containerd.cgroup_driver": "systemd", **(more or {})}, files=FILES, **fields)
+
+
+class Shown(Verbatim):
+    """A template is its name, how many plugins it asks for, and the handler."""
+
+    def template(self, name: str, values: Mapping[str, Any]) -> str:
+        return f"{name} {len(values.get('plugins', ()))} {values.get('handler', '')}"
 
 
 def config(text: str, mode: int = 0o644, link: str | None = None) -> FileState:
@@ -174,9 +182,14 @@ def test_what_cannot_be_edited_is_refused_with_the_reason() -> None:
 def test_a_broken_file_with_a_good_edit_is_repaired_and_only_its_own_state_is_asked_of_the_way_back() -> None:
     half = (CASES / "half-done.toml").read_text()
     down = (SEEN / "plugins-1.7.24.txt").read_text().replace("linux/amd64    ok ", "linux/amd64    error ")
-    change = one(host(half, dump=Dump("", "containerd: invalid"), plugins=down))
-    assert change.subject == CONFIG
-    assert isinstance(change.actions[-1], Guarded)
+    asked = replace(context(), renderer=Shown())
+    for plugins, way_back in ((down, 0), ((SEEN / "plugins-1.7.24.txt").read_text(), 1)):
+        change = one(host(half, dump=Dump("", "containerd: invalid"), plugins=plugins), asked)
+        assert change.subject == CONFIG
+        guarded = change.actions[-1]
+        assert isinstance(guarded, Guarded)
+        assert guarded.check == "containerd/check-running 1 nvidia"
+        assert guarded.check_undo == f"containerd/check-running {way_back} "
 
 
 def test_imports_count_and_one_that_was_not_read_stops() -> None:
@@ -265,6 +278,9 @@ def test_files_that_this_plan_writes_are_waited_for() -> None:
     change = one(host(text, imported=imports), ctx)
     assert change.provisional
     assert change.requires == (f"site/file:{drop_in}",)
+    unedited = one(host('imports = ["/etc/containerd/conf.d/*.toml"]\n' + STOCK, imported=imports), ctx)
+    assert unedited.provisional
+    assert unedited.requires == change.requires
     assert not changes(Containerd(), host(right()), ctx), "nothing imports that file"
 
 
