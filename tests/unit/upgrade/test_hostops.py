@@ -34,8 +34,8 @@ def driver(machine: Machine, *, uvm: int = 0, nvidia: int = 2) -> None:
         "rmmod",
         f'note rmmod "$1"; c=$(cat {modules}/"$1"/refcnt); h=$(ls {modules}/"$1"/holders | wc -l)\n'
         f'[ "$c" -eq 0 ] || {{ echo "rmmod: ERROR: Module $1 is in use" >&2; exit 1; }}\n'
-        f"rm -r {modules}/\"$1\"; for u in {modules}/*/holders/\"$1\"; do [ -e $u ] || continue; rm $u\n"
-        'f=${u%/holders/*}/refcnt; echo $(($(cat $f) - 1)) >$f; done',
+        f'rm -r {modules}/"$1"; for u in {modules}/*/holders/"$1"; do [ -e $u ] || continue; rm $u\n'
+        "f=${u%/holders/*}/refcnt; echo $(($(cat $f) - 1)) >$f; done",
     )
 
 
