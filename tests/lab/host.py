@@ -239,6 +239,14 @@ class LabHost:
         )
 
     # --- inside ---------------------------------------------------------------------------------------
+    def image(self) -> str:
+        """The engine's name of the image that the host is made of."""
+        return self._image()
+
+    def packages_folder(self) -> Path:
+        """The repositories on this machine, which hosts see as /srv/lab-repo."""
+        return self._repository()
+
     def _write_card(self, text: str) -> None:
         self.put(STATE_FILE, text)
         if self.running():
