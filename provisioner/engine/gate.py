@@ -15,10 +15,15 @@ def gate(change: Change, facts: Facts, ctx: Context) -> Change:
     """The change as it is, or deferred with the reason and the command that does it."""
     if change.deferred is not None or change.disruption is Disruption.NONE or ctx.options.drained:
         return change
-    limit = ("--limit", ctx.host.name)
+    limit: tuple[str, ...] = ("--limit", ctx.host.name)
     workload = facts.fact(WorkloadProbe())
     kubelet = workload.value.kubelet if isinstance(workload, Known) else ""
     if change.disruption is Disruption.REBOOT:
+        if isinstance(workload, Unknown):
+            # Consent is for what is known: nobody can tell whether a kubelet is active here.
+            return change.defer(
+                f"needs a reboot, and what runs can't be told: {workload.reason}", ctx.command("plan", *limit)
+            )
         if kubelet:
             return change.defer(
                 f"needs a reboot, and {kubelet} is active: the node must be drained first",
@@ -26,6 +31,7 @@ def gate(change: Change, facts: Facts, ctx: Context) -> Change:
             )
         if not ctx.options.reboot:
             return change.defer("needs a reboot", ctx.command("apply", *limit, "--reboot"))
+        limit = (*limit, "--reboot")
     if isinstance(workload, Unknown):
         if not ctx.options.disruptive:
             return change.defer(

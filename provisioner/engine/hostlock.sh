@@ -2,8 +2,9 @@
 # process that ends with it) or the script it started; a dead holder's lock is simply taken over.
 _lock=/run/provision/lock
 _generation=/run/provision/generation
-started() { sed 's/.*) //' "/proc/$1/stat" 2>/dev/null | cut -d' ' -f20; }
-alive() { [ -n "$1" ] && [ "$1" != 0 ] && [ "$(started "$1")" = "$2" ]; }
+# started PID: when it started, in clock ticks; 0 where there is none, for an empty word would shift the lock's fields.
+started() { _s=$(sed 's/.*) //' "/proc/$1/stat" 2>/dev/null | cut -d' ' -f20); echo "${_s:-0}"; }
+alive() { [ "${1:-0}" != 0 ] && [ "${2:-0}" != 0 ] && [ "$(started "$1")" = "$2" ]; }
 read_lock() {
     _l_anchor=; _l_astart=; _l_script=; _l_sstart=; _l_run=; _l_since=; _l_who=
     [ -r "$_lock" ] && read -r _l_anchor _l_astart _l_script _l_sstart _l_run _l_since _l_who <"$_lock" || :

@@ -105,8 +105,21 @@ class HostRun:
         return tuple(change for change in self.plan.open if change.stage == stage and change.id in self.approved)
 
     @property
-    def failed(self) -> bool:
+    def broken(self) -> bool:
+        """Did a change or the connection fail?"""
         return self.error is not None or any(not outcome.ok for outcome in self.outcomes)
+
+    @property
+    def failed(self) -> bool:
+        """Did it go wrong here, also by what the last reading says? Such a host goes no further, and counts among
+        those that keep the others from being disturbed. Not to be asked between a stage and its reading."""
+        return self.broken or bool(self.outcomes and self.plan and (self.plan.blocked or self.undone))
+
+    @property
+    def undone(self) -> tuple[Change, ...]:
+        """Changes that were done and are open all the same: success of an action proves nothing."""
+        done = {outcome.change.id for outcome in self.outcomes}
+        return tuple(change for change in (self.plan.open if self.plan else ()) if change.id in done)
 
     def disturbs(self, stage: str) -> bool:
         """Does anything that this stage will do here disturb what runs?"""
@@ -119,14 +132,16 @@ class HostRun:
         if not changes or not self._run(changes, stage):
             return
         restarting = needs_reboot(changes)
-        if restarting is not None and not self.failed:
+        if restarting is not None and not self.broken:
             self._reboot(restarting, stage)
         if self.error is None:
-            self.observe(release=last or self.failed)
+            self.observe(release=last or self.broken)
 
     def once(self, change: Change) -> None:
-        """Do one change that no plan will show as done, such as a command given by hand."""
+        """Do one change that no plan will show as done, such as a command given by hand. What the playbook has to
+        say about the host is no part of the result."""
         self._run((change,), change.stage)
+        self.plan = HostPlan(self.name)
 
     def _run(self, changes: tuple[Change, ...], stage: str) -> bool:
         """One execution; its outcomes are told and kept. False when the script itself didn't run to its end."""
@@ -169,7 +184,7 @@ class HostRun:
         """How this host ended. What is still open after the last reading, and was tried, is a failure: success of
         an action proves nothing."""
         plan = self.plan or HostPlan(self.name)
-        left = () if self.error or self.failed else tuple(change for change in plan.open if change.id in self.approved)
+        left = () if self.broken else tuple(change for change in plan.open if change.id in self.approved)
         status, message = self._status(plan, left)
         return HostResult(
             host=self.name,
@@ -201,7 +216,7 @@ class HostRun:
         if self.stopped:
             return Status.STOPPED, self.stopped
         if left:
-            what = ", ".join(change.id for change in left)
+            what = ", ".join(change.id for change in self.undone or left)
             return Status.FAILED, f"still different after it was done: {what}"
         return (Status.CHANGED if self.outcomes else Status.OK), ""
 

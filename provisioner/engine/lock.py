@@ -52,6 +52,8 @@ def lock_script(want: Wanted, system: System, repositories: Sequence[Repository]
         "uris": "\n".join(plain_uri(filled(repository.uri, system)).rstrip("/") for repository in repositories),
     }
     lines = ["umask 077\nroot=$(mktemp -d) || exit 71\ntrap 'rm -rf \"$root\"' EXIT\n"]
+    # A shell that a signal ends runs no EXIT trap, and there are passwords in that folder.
+    lines.append("trap 'exit 143' HUP INT PIPE TERM\n")
     lines += [f"{name}={quote(value)}\n" for name, value in values.items()]
     lines.append("own_sources() {\n:\n")
     for repository in repositories:

@@ -48,7 +48,7 @@ for u in kubelet k3s k3s-agent rke2-server rke2-agent snap.kubelet-eks.daemon; d
 done
 [ -n "$unit" ] || absent
 printf 'unit %s %s\n' "$unit" "${active:-no}"
-flags=$(for p in $(pgrep -x kubelet 2>/dev/null); do tr '\0' '\n' <"/proc/$p/cmdline"; break; done)
+flags=$(for p in $(grep -lsx kubelet /proc/[0-9]*/comm); do tr '\0' '\n' <"${p%comm}cmdline"; break; done)
 f=/var/lib/kubelet/kubeadm-flags.env
 [ -n "$flags" ] || flags=$(cat "$f" /etc/default/kubelet /etc/sysconfig/kubelet 2>/dev/null |
     tr ' "' '\n\n' | sed 's/^[A-Z_]*=-/-/')

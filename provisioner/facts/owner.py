@@ -61,8 +61,10 @@ if [ "$host" != true ]; then
 fi
 [ "$host" = true ] && echo "seen $v says that the host's own driver is used"
 t=/usr/local/nvidia/toolkit
-if [ -e "$t/nvidia-container-runtime" ] && p=$(pgrep -x 'nvidia-toolkit|nvidia-ctk-inst'); then
-    echo "toolkit $t holds the runtime, and process $(echo $p) keeps it there"
+if [ -e "$t/nvidia-container-runtime" ] && p=$(grep -lsxE 'nvidia-toolkit|nvidia-ctk-inst' /proc/[0-9]*/comm)
+then
+    p=${p%%/comm*}
+    echo "toolkit $t holds the runtime, and process ${p##*/} keeps it there"
 fi
 k=/home/kubernetes
 [ -e "$k/bin/kubelet" ] && [ -e "$k/kubelet-config.yaml" ] && echo "GKE kubelet and configuration lie in $k"

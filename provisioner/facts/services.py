@@ -52,8 +52,9 @@ class Unit:
 
     @property
     def is_enabled(self) -> bool:
-        """Will something start it at boot? Static and generated units can't be enabled; they count as they are."""
-        return self.enabled in ("enabled", "enabled-runtime", "static", "indirect", "generated", "alias", "linked")
+        """Will something start it at boot? "enabled-runtime" ends with this boot. Static and generated units can't
+        be enabled; they count as they are."""
+        return self.enabled in ("enabled", "static", "indirect", "generated", "alias", "linked")
 
     @property
     def masked(self) -> bool:

@@ -62,9 +62,16 @@ class WorkloadProbe(Probe[Workload]):
 
     def script(self) -> str:
         return r"""
-for u in kubelet k3s k3s-agent rke2-agent rke2-server; do
-    if systemctl is-active -q "$u" 2>/dev/null; then printf 'kubelet %s\n' "$u"; break; fi
-done
+kubelets='kubelet k3s k3s-agent rke2-agent rke2-server'
+# One line for each, "inactive" for a unit that isn't there.
+set -- $(bounded 10 systemctl is-active $kubelets 2>/dev/null)
+if [ $# -eq 5 ]; then
+    for u in $kubelets; do
+        case $1 in active | reloading) printf 'kubelet %s\n' "$u"; break ;; esac
+        shift
+    done
+elif [ -d /run/systemd/system ]; then unknown "systemd doesn't tell whether a kubelet is active"
+fi
 find /proc/[0-9]*/fd -lname '/dev/nvidia*' 2>/dev/null | cut -d/ -f3 | sort -un | while read -r p; do
     read -r c 2>/dev/null <"/proc/$p/comm" && printf 'process %s %s\n' "$p" "$c"
 done
@@ -75,13 +82,14 @@ for s in /run/containerd/containerd.sock /run/k3s/containerd/containerd.sock; do
     elif command -v k3s >/dev/null 2>&1; then c='k3s ctr'
     else unknown "$s is there, and no ctr to list its containers"; fi
     ns=$(bounded 10 $c -a "$s" namespaces ls -q) || {
-        pgrep -x containerd >/dev/null 2>&1 || continue   # a dead socket: nothing answers and nothing runs it
-        pgrep -f containerd-shim >/dev/null 2>&1 || continue   # containerd is down, and no container is up either
+        # Nothing answers. Without containerd, or without a shim, no container is up either (comm: 15 characters).
+        grep -qsx containerd /proc/[0-9]*/comm || continue
+        grep -qs '^containerd-shim' /proc/[0-9]*/comm || continue
         unknown "containerd doesn't answer on $s and containers are running"
     }
     for n in $ns; do
         t=$(bounded 10 $c -a "$s" -n "$n" tasks ls) || unknown "containerd doesn't list the tasks of $n"
-        printf '%s\n' "$t" | awk -v n="$n" 'NR > 1 && $3 == "RUNNING" {print n, $1}' | while read -r n id; do
+        printf '%s\n' "$t" | awk -v n="$n" 'NR > 1 && $3 != "STOPPED" {print n, $1}' | while read -r n id; do
             l=$(bounded 10 $c -a "$s" -n "$n" containers info "$id" | tr -d '", ' | awk -F: '
                 $1 == "io.cri-containerd.kind" {k = $2} $1 == "io.kubernetes.pod.namespace" {ns = $2}
                 $1 == "io.kubernetes.pod.name" {p = $2} $1 == "io.kubernetes.container.name" {c = $2}

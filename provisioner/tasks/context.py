@@ -8,6 +8,7 @@ from typing import Any, Protocol
 
 from provisioner.model.inventory import Cluster, Host, Repository
 from provisioner.model.lock import Lock
+from provisioner.quoting import words
 
 
 class Renderer(Protocol):
@@ -78,4 +79,4 @@ class Context:
 
     def command(self, verb: str, *more: str) -> str:
         """A command line for a person: `provision VERB INVENTORY --limit HOST …`."""
-        return " ".join(("provision", verb, self.inventory, *more))
+        return words(("provision", verb, self.inventory, *more))

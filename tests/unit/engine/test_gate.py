@@ -72,6 +72,18 @@ def test_a_reboot_under_an_active_kubelet_is_the_rolling_upgrades_business() -> 
     assert "upgrade-driver" in deferred.command
 
 
+def test_no_consent_reboots_a_host_whose_kubelet_may_be_active() -> None:
+    deferred = gate(change(Disruption.REBOOT), facts(UNTOLD), context(reboot=True, disruptive=True)).deferred
+    assert deferred is not None
+    assert "containerd doesn't answer" in deferred.reason
+
+
+def test_the_command_for_a_busy_host_keeps_the_consent_to_reboot() -> None:
+    deferred = gate(change(Disruption.REBOOT), facts(BUSY), context(reboot=True)).deferred
+    assert deferred is not None
+    assert deferred.command == "provision apply site.toml --limit gpu01 --reboot --disruptive"
+
+
 @pytest.mark.parametrize("disruption", [Disruption.SERVICE, Disruption.DRAIN, Disruption.REBOOT])
 def test_on_a_drained_node_nothing_waits(disruption: Disruption) -> None:
     for workload in (BUSY, KUBELET, UNTOLD):

@@ -6,6 +6,8 @@ from provisioner.engine.hostrun import HostRun
 from provisioner.engine.rollout import roll
 from provisioner.engine.secrets import Secrets
 from provisioner.errors import Disconnected, Unreachable
+from provisioner.model.action import Run
+from provisioner.model.change import Change, Kind
 from provisioner.model.event import Event
 from provisioner.model.result import HostResult, Status
 from tests.unit.engine.world import Flag, World, steps
@@ -66,6 +68,41 @@ def test_a_disturbing_stage_is_done_on_one_host_before_the_others() -> None:
     assert results["gpu01"].status is Status.FAILED
     assert {results[f"gpu0{n}"].status for n in (2, 3, 4)} == {Status.STOPPED}
     assert "gpu01" in results["gpu03"].message
+
+
+def test_a_disturbing_change_that_changed_nothing_on_the_first_host_stops_the_others() -> None:
+    fleet = Fleet(3, LOUD, ("later", Flag(flag="later")))
+    fleet.worlds[0].lies = {"loud"}
+    results = fleet.go()
+    assert fleet.history == [("gpu01", "loud")]
+    assert results["gpu01"].message == "still different after it was done: restart/test.flag:loud"
+    assert {results[name].status for name in ("gpu02", "gpu03")} == {Status.STOPPED}
+
+
+def test_a_first_host_that_cannot_be_planned_for_afterwards_stops_the_others() -> None:
+    fleet = Fleet(2, LOUD)
+    world = fleet.worlds[0]
+    run = world.run
+
+    def run_and_hide(script: str, *, timeout: float) -> object:
+        done = run(script, timeout=timeout)
+        if "@stage-done" in script:
+            world.unreadable = {"loud"}
+        return done
+
+    world.run = run_and_hide  # type: ignore[method-assign, assignment]
+    results = fleet.go()
+    assert fleet.history == [("gpu01", "loud")]
+    assert [results["gpu01"].status, results["gpu02"].status] == [Status.FAILED, Status.STOPPED]
+
+
+def test_a_command_by_hand_says_nothing_of_what_the_playbook_finds() -> None:
+    fleet = Fleet(1, QUIET, ("second", Flag(flag="b")))
+    fleet.worlds[0].unreadable = {"b"}
+    run = fleet.runs[0]
+    run.observe()
+    run.once(Change("command", "true", Kind.RUN, (Run("setflag x y", "the command"),), task="exec", stage="exec"))
+    assert (run.result().status, run.result().message) == (Status.CHANGED, "")
 
 
 def test_max_failures_lets_the_others_go_on() -> None:

@@ -11,7 +11,7 @@ from provisioner.model.fact import Absent, Fact, Known, Unknown
 from tests.unit.facts.shell import ask, put
 
 UNIT = {"/lib/systemd/system/kubelet.service": ""}
-QUIET = {"systemctl": "exit 3", "pgrep": "exit 1"}
+QUIET = {"systemctl": "exit 3"}
 
 
 def read(root: Path, commands: dict[str, str] | None = None) -> Fact[Kubelet]:
@@ -41,7 +41,8 @@ def test_json_configuration(tmp_path: Path) -> None:
 def test_a_flag_of_the_running_kubelet_beats_the_configuration(tmp_path: Path) -> None:
     put(tmp_path, {**UNIT, "/var/lib/kubelet/config.yaml": "cgroupDriver: systemd\n"})
     put(tmp_path, {"/proc/77/cmdline": b"/usr/bin/kubelet\0--root-dir\0/data/kubelet\0--cgroup-driver=cgroupfs\0"})
-    found = read(tmp_path, {"pgrep": "echo 77"})
+    put(tmp_path, {"/proc/77/comm": "kubelet\n"})
+    found = read(tmp_path)
     assert found == Known(Kubelet("kubelet", False, "cgroupfs", "flag", "/data/kubelet"))
 
 

@@ -58,7 +58,7 @@ def test_stopping_and_disabling() -> None:
     assert change.disrupts == "stops chrony.service"
 
 
-@pytest.mark.parametrize("word", ["static", "indirect", "generated", "alias", "enabled-runtime"])
+@pytest.mark.parametrize("word", ["static", "indirect", "generated", "alias"])
 def test_units_that_cannot_be_enabled_count_as_they_are(word: str) -> None:
     assert not changes(ServiceUnit(unit="chrony", enabled=True), facts(dataclasses.replace(RUNNING, enabled=word)))
 
