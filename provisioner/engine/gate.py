@@ -65,6 +65,15 @@ def follow_requirements(changes: Iterable[Change]) -> tuple[Change, ...]:
     return tuple(result)
 
 
+def of_stage(changes: Iterable[Change], stage: str, command: str) -> tuple[Change, ...]:
+    """The changes of one stage alone. What requires an open change of another stage waits for it, with `command`."""
+    others = (
+        change if change.stage == stage or change.deferred else change.defer("of another stage", command)
+        for change in changes
+    )
+    return tuple(change for change in follow_requirements(others) if change.stage == stage)
+
+
 def named(change: Change, stage: str, task: str) -> Change:
     """The change with its place in the playbook, from which its id is made."""
     return replace(change, stage=stage, task=task)

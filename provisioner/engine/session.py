@@ -13,6 +13,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from provisioner.config.playbook import Playbook
+from provisioner.engine.gate import of_stage
 from provisioner.engine.hostrun import HostRun, summary
 from provisioner.engine.journal import Journal, new_run_id
 from provisioner.engine.locking import LockOutcome, find_lock, write_beside
@@ -67,6 +68,7 @@ class Session:
         self.run_id = new_run_id()
         self._journal: Journal | None = None
         self._runs: dict[str, HostRun] = {}
+        self._made: Plan | None = None
         self._began = time.monotonic()
 
     def __enter__(self) -> Session:
@@ -102,6 +104,7 @@ class Session:
 
     def observe(self) -> None:
         """Read every selected host once, with this session's connection to it."""
+        self._made = None
         self._runs = {name: self._new_run(steps) for name, steps in self._wanted.items()}
         for run in each(
             list(self._runs.values()), HostRun.observe, forks=self.forks, go_on=lambda: not self._stop.is_set()
@@ -118,10 +121,11 @@ class Session:
         for run in self._runs.values():
             plan = run.plan or HostPlan(run.name, error=run.stopped or "not read")
             if stage is not None:
-                plan = replace(plan, changes=tuple(change for change in plan.changes if change.stage == stage))
+                again = run.wanted.ctx.command("apply", "--limit", run.name)
+                plan = replace(plan, changes=of_stage(plan.changes, stage, again))
             plans.append(plan)
         salt = hashlib.sha256(self.run_id.encode()).hexdigest()[:16]
-        return Plan(
+        self._made = Plan(
             playbook=self.playbook.name,
             inventory=str(self.inventory.path),
             stages=self._stages,
@@ -132,6 +136,7 @@ class Session:
             created=datetime.now(UTC).isoformat(timespec="seconds"),
             options={"stage": stage},
         )
+        return self._made
 
     # --- changing --------------------------------------------------------------------------------------------
 
@@ -140,14 +145,14 @@ class Session:
     ) -> RunResult:
         """Do what `plan` shows (made by this session, or saved by an earlier one), stage by stage.
 
-        Without a plan one is made and, only with `yes`, done. A saved plan is compared with the hosts as they are
-        now first: PlanMoved when inventory, playbook, secrets or any host moved.
+        Without a plan one is made and, only with `yes`, done. Any plan but the last one that this session made is
+        compared with the hosts as they are now first: PlanMoved when inventory, playbook, secrets or any host moved.
         """
         if plan is None:
             if not yes:
                 raise UsageError("nothing is applied without a plan", remedy="make one with plan(), or pass yes=True")
             plan = self.plan(stage)
-        elif not self._runs:
+        elif plan is not self._made:
             only = plan.options.get("stage")
             now = self.plan(only if isinstance(only, str) else None)
             check_fit(plan, now, self._secrets)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
-from provisioner.engine.gate import follow_requirements, gate
+from provisioner.engine.gate import follow_requirements, gate, of_stage
 from provisioner.facts.workload import Workload
 from provisioner.model.change import Change, Disruption, Kind
 from provisioner.model.fact import Fact, Known, Unknown
@@ -99,3 +101,16 @@ def test_what_requires_a_waiting_change_waits_too() -> None:
     assert [c.deferred is None for c in result] == [False, False, False, True]
     assert result[2].deferred is not None
     assert result[2].deferred.command == "do it"
+
+
+def test_one_stage_alone_does_nothing_whose_requirement_is_left_out() -> None:
+    toolkit = replace(change(Disruption.NONE, "packages"), stage="packages", task="toolkit")
+    handler = change(Disruption.SERVICE, "handler", requires=("packages/toolkit:packages",))
+    free = change(Disruption.NONE, "free")
+    first, second = of_stage([toolkit, handler, free], "s", "provision apply site.toml")
+    assert first.deferred is not None
+    assert (first.deferred.reason, first.deferred.command) == (
+        "waits for packages/toolkit:packages",
+        "provision apply site.toml",
+    )
+    assert second.deferred is None
