@@ -123,7 +123,8 @@ def _forgotten(sources: Sources, repositories: tuple[Repository, ...]) -> Iterat
                 subject=path,
                 summary=f"the inventory no longer names repository {name}",
                 kind=Kind.DELETE,
-                actions=tuple(RemoveFile(file) for file in (path, *rest)),
+                # The source last: while it is there, a run that was cut off finds the rest again.
+                actions=tuple(RemoveFile(file) for file in (*rest, path)),
             )
 
 
