@@ -93,8 +93,8 @@ class OwnConfig:
             "default-runtime: nvidia" if self.mode is Mode.DEFAULT else "without default-runtime: nvidia",
             Kind.UPDATE if have else Kind.CREATE,
             (self._guarded(path, unit, (write,)) if kubelet.active else write,),
-            before=have.content if have else None,
-            after=after,
+            before=told(have.content or "") if have else None,
+            after=told(after),
             disruption=Disruption.SERVICE if kubelet.active else Disruption.NONE,
             disrupts=f"restarts {unit}" if kubelet.active else "",
             requires=needs,
@@ -126,3 +126,8 @@ until [ -s "$f" ] && grep -q 'runtimes\\..*nvidia' "$f" && {default}; do
 done
 systemctl is-active -q {quote(unit)} || {{ echo {quote(f"{unit} doesn't run")}; exit 1; }}
 """
+
+
+def told(text: str) -> str:
+    """What a plan shows of their configuration: the line in question. Around it stands the cluster's token."""
+    return "".join(line for line in text.splitlines(keepends=True) if "default-runtime" in line)

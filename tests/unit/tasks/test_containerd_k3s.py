@@ -25,7 +25,7 @@ BARE = GOOD[: GOOD.index('[plugins."io.containerd.grpc.v1.cri".containerd.runtim
 """As k3s writes it where it finds no toolkit."""
 HANDLER_ONLY = GOOD.replace('  default_runtime_name = "nvidia"\n', "")
 OWN = "/etc/rancher/k3s/config.yaml"
-YAML = "# ours\nnode-name: gpu01\nkubelet-arg:\n  - max-pods=50\n"
+YAML = "# ours\nnode-name: gpu01\nkubelet-arg:\n  - max-pods=50\ntoken: K10c0ffee::server:decaf\n"
 AGENT = Kubelet("k3s-agent", True, "systemd")
 
 
@@ -61,7 +61,7 @@ def test_default_mode_writes_one_line_and_restarts_the_agent() -> None:
     )
     assert (change.subject, change.kind, change.disruption) == (OWN, Kind.UPDATE, Disruption.SERVICE)
     assert change.disrupts == "restarts k3s-agent.service"
-    assert change.after == YAML + "default-runtime: nvidia\n"
+    assert (change.before, change.after) == ("", "default-runtime: nvidia\n"), "the token beside it isn't shown"
     (guarded,) = change.actions
     assert isinstance(guarded, Guarded)
     assert guarded.actions == (
@@ -103,7 +103,7 @@ def test_runtimeclass_mode_needs_only_their_own_detection() -> None:
 
 def test_from_default_to_runtimeclass_the_line_goes() -> None:
     change = one(host(YAML + "default-runtime: nvidia\n", GOOD), context("runtimeclass"))
-    assert change.after == YAML
+    assert (change.before, change.after) == ("default-runtime: nvidia\n", "")
     (guarded,) = change.actions
     assert isinstance(guarded, Guarded)
     assert "! grep -q 'default_runtime_name" in guarded.check
