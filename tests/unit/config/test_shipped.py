@@ -21,3 +21,8 @@ def test_the_default_playbook_is_there() -> None:
     stages = [stage.name for stage in load_playbook("gpu-node").stages]
     assert stages[0] == "preflight"
     assert stages[-1] == "selftest"
+
+
+def test_a_self_test_that_is_switched_off_is_still_asked_to_take_its_units_away() -> None:
+    (entry,) = (task for stage in load_playbook("gpu-node").stages for task in stage.tasks if task.task == "selftest")
+    assert entry.when is None
