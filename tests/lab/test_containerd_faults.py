@@ -66,6 +66,8 @@ def start_with(host: LabHost, program: str) -> None:
 def applied(site: Site, *more: str) -> dict[str, Any]:
     """Host → its part of the JSON document."""
     answer: dict[str, Any] = site.json("apply", "--yes", *more)["hosts"]
+    for name, host in answer.items():
+        print(name, host["status"], host["message"])  # shown where a test fails
     return answer
 
 
