@@ -9,21 +9,19 @@ from typing import Any
 
 from provisioner.engine.pool import each
 from provisioner.engine.session import Session
-from provisioner.errors import FactUnknown, ProvisionError, UsageError
+from provisioner.errors import FactUnknown, NotFound, ProvisionError, UsageError
 from provisioner.facts.packages import PackagesProbe
 from provisioner.kube import rbac
 from provisioner.kube.api import Api
-from provisioner.model.change import Refusal
 from provisioner.model.fact import Probe
-from provisioner.model.lock import Closure, Role
-from provisioner.model.upgrade import Phase, PlannedNode, RollOptions, RollPlan
+from provisioner.model.lock import Role
+from provisioner.model.upgrade import NodeRecord, Phase, PlannedNode, RollOptions, RollPlan
 from provisioner.tasks.packaging.choose import backend_for
-from provisioner.tasks.packaging.stack import stack
 from provisioner.upgrade import checks, deferred, hoststep, identity, pods, prefetch
 from provisioner.upgrade.member import Member
 from provisioner.upgrade.node import one_line
 from provisioner.upgrade.schedule import ordered
-from provisioner.upgrade.selection import Picture, kept_out, planned
+from provisioner.upgrade.selection import Picture, in_the_middle, kept_out, planned
 from provisioner.upgrade.target import differing, with_version
 
 
@@ -55,6 +53,9 @@ class Fleet:
             node = picture.nodes.get(name)
             try:
                 member.record = member.kept_record(self.api)
+                if middle := in_the_middle(member.record):
+                    refused[name] = middle
+                    continue
                 why = kept_out(node, member.record, name in self.named) if node is not None else ""
                 found = self._check(member, picture)
             except (FactUnknown, ProvisionError) as error:
@@ -186,7 +187,7 @@ class Fleet:
     def _fetch(self, member: Member, fence: hoststep.Fence, picture: Picture) -> checks.HostCheck:
         if self.options.kind == "deferred":
             return self._check_deferred(member)
-        closure = self.closure(member)
+        closure = member.wanted()
         assert member.facts is not None
         state = member.facts.need(PackagesProbe())
         target = prefetch.target_set(closure, state, backend_for(state), self.kind)
@@ -194,14 +195,40 @@ class Fleet:
         fetched = prefetch.prefetch(fence, target, previous).run(member.executor)
         return self._check(member, picture, fetched)
 
-    def closure(self, member: Member) -> Closure:
-        """The packages that the lock wants on this host, kept with it. Raises UsageError when there are none."""
-        assert member.facts is not None
-        have = stack(member.facts, member.ctx)
-        if isinstance(have, Refusal):
-            raise UsageError(have.what, why=have.why, remedy=have.remedy)
-        member.closure = have.closure
-        return have.closure
+    def unfinished(self, refused: dict[str, str]) -> list[NodeRecord]:
+        """Records of hosts that an earlier roll left in the middle. Those that can't be gone on with move to `refused`;
+        one that doesn't answer can: its phase waits for it, and says what follows when it stays away."""
+        found = []
+        for name, member in self.members.items():
+            if member.facts is None and self.api is not None:
+                member.node = member.node or member.ctx.host.node or name
+            elif name in refused:
+                continue
+            try:
+                known = member.kept_record(self.api) if member.facts is not None or self.api is not None else None
+                if known is None or not in_the_middle(known):
+                    continue
+                if member.facts is not None:
+                    self._same_target(member, known)
+            except NotFound:
+                continue
+            except ProvisionError as error:
+                refused[name] = one_line(error)
+                continue
+            refused.pop(name, None)
+            found.append(replace(known, host=name, node=member.node))
+        return found
+
+    def _same_target(self, member: Member, known: NodeRecord) -> None:
+        """Raises UsageError when inventory and lock want another version than the roll that is to be gone on with."""
+        closure = member.wanted()
+        wanted = closure.driver if self.kind == "driver" else closure.toolkit
+        if self.options.kind != "deferred" and wanted != known.target:
+            raise UsageError(
+                f"{member.host} is on its way to {known.target}",
+                why=f"run {known.run} left it while {known.phase.value}; inventory and lock want {self.kind} {wanted}",
+                remedy="go on with the inventory and the lock of that run",
+            )
 
 
 def _none(_: object) -> None:

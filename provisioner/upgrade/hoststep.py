@@ -30,11 +30,14 @@ Rows = Sequence[tuple[str, ...]]
 
 @dataclass(frozen=True, slots=True)
 class Fence:
-    """Who works on the hosts: the roll's id, its token, which only grows, and the person, as "user@machine"."""
+    """Who works on the hosts: the roll's id, its token, which only grows, and the person, as "user@machine".
+    `leased`: the token comes from the cluster's lease, so that an older roll has lost it and its lock of a host counts
+    no more, though its controller may still be connected."""
 
     run: str
     token: int
     who: str
+    leased: bool = False
 
 
 @dataclass(frozen=True)
@@ -102,7 +105,8 @@ def bounded() -> str:
 
 def opened(fence: Fence) -> str:
     """What every script of a roll begins with: it refuses an older roll, then takes the host's lock."""
-    begin = f"PROVISION_TOKEN={quote(str(fence.token))}\nbegin {words([fence.run, fence.who, str(SETTLE)])}\n"
+    asked = words([fence.run, fence.who, str(SETTLE), "leased" if fence.leased else ""])
+    begin = f"PROVISION_TOKEN={quote(str(fence.token))}\nbegin {asked}\n"
     return shell("prelude.sh") + shell("hostlock.sh") + bounded() + host_script("head") + begin
 
 

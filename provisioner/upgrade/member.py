@@ -3,26 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 from provisioner.engine.observe import observe
 from provisioner.engine.planning import HostSteps
 from provisioner.engine.secrets import Secrets
-from provisioner.errors import TransportError
+from provisioner.errors import TransportError, UsageError
 from provisioner.facts.boot import KernelsProbe
 from provisioner.facts.driver import LoadedModules, ModulesOnDiskProbe
 from provisioner.facts.files import FileProbe
 from provisioner.facts.host import IdentityProbe, SystemProbe
 from provisioner.facts.packages import PackagesProbe
-from provisioner.facts.workload import WorkloadProbe
 from provisioner.kube.api import Api
+from provisioner.model.change import Refusal
 from provisioner.model.fact import Facts, Probe
 from provisioner.model.lock import Closure, Role
 from provisioner.model.upgrade import NodeRecord
 from provisioner.quoting import quote
 from provisioner.tasks.context import Context
 from provisioner.tasks.packaging.names import TOOLKIT
+from provisioner.tasks.packaging.stack import stack, stack_probes
 from provisioner.tasks.packaging.versions import upstream
 from provisioner.transport.executor import Executor
 from provisioner.upgrade import record as records
@@ -37,6 +38,7 @@ PROBES: tuple[Probe[Any], ...] = (
     ModulesOnDiskProbe(),
     KernelsProbe(),
     FileProbe(RECORD),
+    *stack_probes(),
 )
 """What a roll must know of every host, beside what every observation asks."""
 
@@ -80,30 +82,18 @@ class Member:
         on_disk = disk.modules["nvidia"].version if disk is not None and "nvidia" in disk.modules else ""
         return loaded.get("nvidia") or on_disk
 
-    def settled(self, target: str) -> bool:
-        """Is the target all there is: installed, loaded and on disk?"""
-        facts = self._facts()
-        state, closure = facts.need(PackagesProbe()), self.closure
-        if closure is None:
-            return False
-        wanted = closure.role(self.kind)
-        if any(state.version(package.name) != package.version for package in wanted):
-            return False
-        if self.kind != "driver":
-            return True
-        loaded = (facts.get(LoadedModules()) or {}).get("nvidia")
-        disk = facts.get(ModulesOnDiskProbe())
-        there = disk.modules["nvidia"].version if disk is not None and "nvidia" in disk.modules else None
-        return loaded == target and there == target
+    def wanted(self) -> Closure:
+        """The packages that the lock wants here, as `closure` from now on. Raises UsageError when there are none."""
+        have = stack(self._facts(), self.ctx)
+        if isinstance(have, Refusal):
+            raise UsageError(have.what, why=have.why, remedy=have.remedy)
+        self.closure = have.closure
+        return have.closure
 
     def _facts(self) -> Facts:
         if self.facts is None:
             raise ValueError(f"{self.host} was not read")
         return self.facts
-
-    @property
-    def boot(self) -> str:
-        return self._facts().need(IdentityProbe()).text
 
     @property
     def hostname(self) -> str:
@@ -120,12 +110,6 @@ class Member:
         found = self._facts().get(KernelsProbe())
         return tuple(kernel.release for kernel in found.both[1:]) if found else ()
 
-    @property
-    def busy(self) -> str:
-        """GPU processes of the host, for people; "" for none."""
-        workload = self._facts().get(WorkloadProbe())
-        return workload.text if workload is not None and workload.gpu_processes else ""
-
     def kept_record(self, api: Api | None) -> NodeRecord | None:
         """The record of an earlier roll. Raises RecordUnreadable, KubeError."""
         if api is not None and self.node:
@@ -138,8 +122,3 @@ def save_on_host(fence: Fence, record: NodeRecord) -> Step[None]:
     """Replace the record's file on the host, durable before the step ends."""
     body = f"printf '%s\\n' {quote(records.to_json(record))} | keep {quote(RECORD)}"
     return Step("keep the record", scripted(fence, (), body), 30.0, lambda rows: None)
-
-
-def noted(record: NodeRecord, **changes: Any) -> NodeRecord:
-    """The record with what was learned."""
-    return replace(record, **changes)

@@ -57,6 +57,10 @@ def drive(
     Raises LeaseError (lost, or all rolls frozen): then nothing more may be done by this run.
     """
     while record.phase not in ENDED:
+        if record.phase is Phase.PENDING or (record.phase is Phase.WAIT_JOBS and not options.wait_for_jobs):
+            # Nothing is done in these, so nothing need be recorded.
+            record = following(record, Result.OK, options)
+            continue
         record = replace(record, since=clock())
         doer.save(record)
         if stopping():
@@ -92,10 +96,10 @@ def _patiently(
             return doer.do(record)
         except (LeaseError, Interrupted):
             raise
-        except HostLocked as held:
-            return Done(Result.FAILED, record, str(held))
-        except (TransportError, KubeError) as error:
-            if record.phase is Phase.REBOOT or clock() >= end:
+        except (HostLocked, TransportError, KubeError) as error:
+            # Before it was begun a host that another run works on is left to it; later its lock is waited for.
+            at_once = Phase.LOCK if isinstance(error, HostLocked) else Phase.REBOOT
+            if record.phase is at_once or clock() >= end:
                 return Done(Result.FAILED, record, one_line(error))
             if stopping():
                 raise Interrupted(f"{record.host} did not answer when the run was interrupted") from error

@@ -149,7 +149,7 @@ class Roller:
                 self._held = lease.acquire(self.api, self.run_id, this_process())
             else:
                 self._held = lease.Unleased()
-        return hoststep.Fence(self.run_id, self._held.token, whoami())
+        return hoststep.Fence(self.run_id, self._held.token, whoami(), leased=self.api is not None)
 
     # --- rolling -----------------------------------------------------------------------------------------------
 
@@ -261,12 +261,9 @@ class Roller:
         self._journal = Journal(self.session.inventory.path, self.run_id)
         self._tell_run("roll-started", "going on where an earlier run ended")
         tasks = []
-        for name, member in self.members.items():
-            if name in refused and not member.node and self.api is not None:
-                continue
-            record = self._unfinished(member, fence, refused)
-            if record is not None:
-                tasks.append(Task(record, self._work(name, fence)))
+        for known in self.fleet.unfinished(refused):
+            record = replace(known, run=self.run_id, token=fence.token)
+            tasks.append(Task(record, self._work(record.host, fence)))
         if not tasks:
             plan = self.prepare(self.plan())
             return self.run(plan)
@@ -282,18 +279,6 @@ class Roller:
             nodes={**first.nodes, **second.nodes},
             outdated=tuple(sorted({*first.outdated, *second.outdated})),
         )
-
-    def _unfinished(self, member: Member, fence: hoststep.Fence, refused: dict[str, str]) -> NodeRecord | None:
-        try:
-            known = member.kept_record(self.api) if member.facts is not None or self.api is not None else None
-            if known is None or known.phase in ENDED:
-                return None
-            if member.facts is not None:
-                self.fleet.closure(member)
-        except (ProvisionError, ValueError) as error:
-            refused[member.host] = str(error)
-            return None
-        return replace(known, run=self.run_id, token=fence.token, host=member.host, node=member.node or known.node)
 
     def status(self) -> RollReport:
         """Where all nodes are, and who holds the lease. Reads only."""

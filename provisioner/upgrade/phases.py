@@ -8,11 +8,11 @@ from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
 from provisioner.engine.reboot import wait_for_boot
-from provisioner.errors import Interrupted
+from provisioner.errors import Disconnected, Interrupted, Unreachable
 from provisioner.facts.packages import PackagesProbe
 from provisioner.kube.api import Api
 from provisioner.kube.objects import Node, Pod
-from provisioner.model.upgrade import NodeRecord, Phase, Result, RollOptions
+from provisioner.model.upgrade import ENDED, NodeRecord, Phase, Result, RollOptions
 from provisioner.tasks.packaging.choose import backend_for
 from provisioner.upgrade import (
     clients,
@@ -31,10 +31,12 @@ from provisioner.upgrade import record as records
 from provisioner.upgrade.hoststep import Fence
 from provisioner.upgrade.lease import Holding
 from provisioner.upgrade.member import Member, save_on_host
-from provisioner.upgrade.node import Done
+from provisioner.upgrade.node import Done, one_line
 from provisioner.upgrade.smoke import Render, Smoke, compute, wait_offered
 from provisioner.upgrade.verify import verify
 
+FRESH = 1.0
+"""Seconds for which a look at the lease counts, so that recording a phase and beginning it need one look."""
 OFFER_TIMEOUT = 300.0
 """Seconds for kubelet, device plugin and DaemonSets to be back after a restart of what they talk to."""
 LOOK_AGAIN = 2.0
@@ -70,22 +72,24 @@ class Work:
     stopping: Callable[[], bool]
     smoke: Smoke = field(default_factory=Smoke)
     sleep: Callable[[float], None] = time.sleep
+    _looked: float = 0.0
 
     # --- Doer --------------------------------------------------------------------------------------------------
 
     def save(self, record: NodeRecord) -> None:
         """See Doer.save: an annotation on the node, else a file on the host."""
-        self.holding.check()
+        self._guard()
         if self.api is not None:
             records.write(self.api, record)
-        elif record.phase is not Phase.PENDING:
-            save_on_host(self.fence, record).run(self.member.executor)
+            return
+        self._step(save_on_host(self.fence, record))
+        if record.phase in ENDED:
+            self._step(hoststep.release(self.fence))
 
     def do(self, record: NodeRecord) -> Done:
         """See Doer.do. A fresh look at the lease comes before every side effect."""
-        self.holding.check()
+        self._guard()
         phases: dict[Phase, Callable[[NodeRecord], Done]] = {
-            Phase.PENDING: lambda known: Done(Result.OK, known),
             Phase.LOCK: self._lock,
             Phase.CORDON: self._cordon,
             Phase.WAIT_JOBS: self._wait_jobs,
@@ -164,6 +168,7 @@ class Work:
             )
             if not outcome.ok:
                 return self._ended(record, outcome)
+        self._guard()
         stopped = self._step(clients.stop_clients(self.fence))
         return Done(Result.FAILED if stopped.failed else Result.OK, record, stopped.reason)
 
@@ -193,9 +198,9 @@ class Work:
         if not kept.ready:
             return Done(Result.FAILED, record, f"packages of {version} aren't on the host: {kept.reason}")
         facts = self.member.read()
-        closure = self.member.closure
-        if facts is None or closure is None:
-            return Done(Result.FAILED, record, self.member.error or "no locked packages")
+        if facts is None:
+            return Done(Result.FAILED, record, self.member.error)
+        closure = self.member.closure or self.member.wanted()
         state = facts.need(PackagesProbe())
         if record.back:
             closure = prefetch.previous_closure(closure, kept, state)
@@ -208,17 +213,33 @@ class Work:
     def _load(self, record: NodeRecord) -> Done:
         if not self._moves_driver:
             return Done(Result.OK, record)
-        found = self._step(hostops.load(self.fence, record.source if record.back else record.target))
+        load = hostops.load(self.fence, record.source if record.back else record.target)
+        found = self._step(load)
+        if found.result is Result.RETRY_REBOOT and found.version:
+            # Any nvidia-smi that root ran meanwhile has put the old module back; one that nobody holds can go again.
+            self._guard()
+            if self._step(hostops.unload(self.fence)).result is Result.OK:
+                found = self._step(load)
         return Done(found.result, record, found.reason)
 
     def _reboot(self, record: NodeRecord) -> Done:
         if not record.boot:
             record = replace(record, boot=self._step(hostops.identify(self.fence)))
             self.save(record)
-        begun = self._step(hostops.restart(self.fence, record.boot))
-        if begun.begun:
-            wait_for_boot(self.member.executor, record.boot, self.options.reboot_timeout)
-        return Done(Result.OK, record)
+        end = time.monotonic() + self.options.reboot_timeout
+        while True:
+            # Asked again after a crash the host may be on its way down, or up: then it doesn't answer yet.
+            try:
+                if not self._step(hostops.restart(self.fence, record.boot)).begun:
+                    return Done(Result.OK, record)
+                wait_for_boot(self.member.executor, record.boot, end - time.monotonic())
+                return Done(Result.OK, record)
+            except (Unreachable, Disconnected) as error:
+                if time.monotonic() >= end:
+                    return Done(Result.FAILED, record, one_line(error))
+            self.member.executor.close()
+            self.sleep(LOOK_AGAIN)
+            self._guard()
 
     def _verify_host(self, record: NodeRecord) -> Done:
         version = record.source if record.back else record.target
@@ -281,13 +302,14 @@ class Work:
             if back.result is not Result.OK:
                 return Done(Result.FAILED, record, f"{record.reason}; and loading again: {back.reason}")
         started = self._step(clients.start_clients(self.fence))
+        if started.failed:
+            return Done(Result.FAILED, record, f"{record.reason}; {started.reason}")
         if self.api is not None:
             daemons.let_back(self.api, record.node, self.fence.token, record.clients)
             cordon.uncordon(self.api, record.node, self.fence.token)
             self._event(record, "DriverUpgradeFailed", f"left as it was: {record.reason}", warning=True)
         self._step(hoststep.release(self.fence))
-        why = f"{record.reason}; {started.reason}" if started.failed else record.reason
-        return Done(Result.FAILED if started.failed else Result.OK, record, why)
+        return Done(Result.OK, record, record.reason)
 
     def _mark_unhealthy(self, record: NodeRecord) -> Done:
         """It stays cordoned; the label says so to whoever looks."""
@@ -306,6 +328,12 @@ class Work:
         return Done(Result.OK, record, record.reason)
 
     # --- shared ----------------------------------------------------------------------------------------------------
+
+    def _guard(self) -> None:
+        """A look at the lease, unless there was one just now. By the wall clock: it goes on while a laptop sleeps."""
+        if not 0.0 <= time.time() - self._looked < FRESH:
+            self.holding.check()
+            self._looked = time.time()
 
     def _step(self, step: hoststep.Step[T]) -> T:
         return step.run(self.member.executor)
@@ -341,4 +369,4 @@ class Work:
 
     def _event(self, record: NodeRecord, reason: str, text: str, *, warning: bool = False) -> None:
         if self.api is not None:
-            self.api.event(self.api.node(record.node), reason, f"{text} (run {self.fence.run})", warning=warning)
+            self.api.event(Node(record.node), reason, f"{text} (run {self.fence.run})", warning=warning)

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
-from provisioner.errors import LeaseError, ProvisionError
+from provisioner.errors import ProvisionError
 from provisioner.model.upgrade import ENDED, NodeRecord, Phase, RollOptions
-from provisioner.upgrade.node import Doer, Tell, drive
+from provisioner.upgrade.node import Doer, Tell, drive, one_line
 from provisioner.upgrade.window import Window
 
 WELL = frozenset({Phase.DONE, Phase.SKIPPED})
@@ -87,14 +86,20 @@ class Rolling:
         return not self.stopped
 
     def _drive(self, task: Task) -> None:
+        host = task.record.host
+
+        def tell(kind: str, record: NodeRecord, text: str) -> None:
+            if kind == "phase-started":
+                self.records[host] = record
+            self.tell(kind, record, text)
+
         try:
-            self.records[task.record.host] = drive(
-                task.record, task.doer, self.options, tell=self.tell, stopping=self.stop.is_set
-            )
-        except LeaseError as error:
+            self.records[host] = drive(task.record, task.doer, self.options, tell=tell, stopping=self.stop.is_set)
+        except ProvisionError as error:
+            # The lease is gone, or where the node is can't be recorded: it stays in its phase, for --resume.
             self.lost = error
             self.stopped = self.stopped or str(error)
-            self.tell("phase-failed", task.record, str(error))
+            self.tell("phase-failed", self.records.get(host, task.record), one_line(error))
 
     def _after(self, task: Task, *, more: bool) -> None:
         """What the end of a node means for those that wait."""
@@ -117,8 +122,3 @@ class Rolling:
             self.stop.wait(self.options.soak)
         if self.ask_canary is not None and not self.ask_canary(f"{record.host} is done. Go on with the others?"):
             self.stopped = "it was asked for after the canary"
-
-
-def since(record: NodeRecord) -> float:
-    """Seconds that the node has been in its phase."""
-    return max(0.0, time.time() - record.since) if record.since else 0.0

@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from provisioner.kube.objects import Budget, Node, Pod
-from provisioner.model.upgrade import NodeRecord, Phase, PlannedNode
+from provisioner.model.upgrade import ENDED, NodeRecord, Phase, PlannedNode
 from provisioner.upgrade import cordon
 from provisioner.upgrade import pods as rules
 from provisioner.upgrade.checks import HostCheck
@@ -58,6 +58,13 @@ def kept_out(node: Node, record: NodeRecord | None, named: bool) -> str:
     if not node.ready:
         return "not Ready"
     return ""
+
+
+def in_the_middle(record: NodeRecord | None) -> str:
+    """Why a new roll doesn't take a node that an earlier one left in a phase of its own, "" when it may."""
+    if record is None or record.phase in ENDED or record.phase is Phase.PENDING:
+        return ""
+    return f"run {record.run} left it while {record.phase.value}: go on with --resume first"
 
 
 def notes_of(host: str, picture: Picture) -> tuple[str, ...]:
