@@ -185,7 +185,8 @@ class PluginsProbe(Probe[str]):
 command -v ctr >/dev/null 2>&1 || absent
 systemctl is-active -q containerd.service 2>/dev/null || absent
 a=$(awk '/^[ \\t]*\\[/ {{on = /^[ \\t]*\\[grpc\\]/}}
-    on && /^[ \\t]*address[ \\t]*=/ && split($0, p, /["\\047]/) > 2 {{print p[2]; exit}}' {quote(self.path)} 2>/dev/null)
+    on && /^[ \\t]*address[ \\t]*=/ && split($0, p, /["\\047]/) > 2 {{print p[2]; exit}}' \\
+    {quote(self.path)} 2>/dev/null)
 bounded 10 ctr -a "${{a:-{SOCKET}}}" plugins ls || unknown "containerd runs and doesn't list its plugins"
 """
 
