@@ -299,7 +299,8 @@ def test_real_packages_there_and_back(lab: Lab, pristine: Callable[[str], LabHos
         + repository.format("nvidia", "nvidia")
     )
     for version in (new, old):
-        site.write(host, text=text.replace("{0}", version), playbook=book('task = "repositories"', 'task = "driver"'))
+        tasks = book('task = "repositories"', 'task = "pin"', 'task = "driver"')
+        site.write(host, text=text.replace("{0}", version), playbook=tasks)
         assert site.run("lock").returncode == 0
         lock = read_lock(site.inventory.with_suffix(".lock"))
         assert lock is not None
@@ -308,8 +309,10 @@ def test_real_packages_there_and_back(lab: Lab, pristine: Callable[[str], LabHos
     assert applied.returncode == 0, applied.stdout + applied.stderr
     one = executor(host)
     assert versions(one)["nvidia-smi"].startswith(old)
-    host.exec("modprobe nvidia; modprobe nvidia_uvm; modprobe nvidia_modeset", check=True)
     before = versions(one)
+    host.exec("apt-get update -q && DEBIAN_FRONTEND=noninteractive apt-get -y dist-upgrade", check=True, timeout=300)
+    assert versions(one) == before, "the newer version in the repository moves nothing"
+    host.exec("modprobe nvidia; modprobe nvidia_uvm; modprobe nvidia_modeset", check=True)
     target = closures[new]
     fetched = fetch(one, target, old)
     assert fetched.target.ready, fetched.target.reason
