@@ -11,6 +11,8 @@ from typing import Protocol
 from urllib.parse import quote as percent
 
 from provisioner.engine.compile_packages import compile_packages
+from provisioner.facts.merge import merge
+from provisioner.facts.workload import DRIVER_DAEMONS, OWN_NAMESPACES, WorkloadProbe
 from provisioner.model.action import (
     Action,
     Guarded,
@@ -49,12 +51,20 @@ def shell(name: str) -> str:
     return resources.files("provisioner.engine").joinpath(name).read_text(encoding="utf-8")
 
 
-def compile_stage(changes: Sequence[Change], *, run: str, who: str, generation: str, secrets: Reveal) -> str:
+def compile_stage(
+    changes: Sequence[Change], *, run: str, who: str, generation: str, secrets: Reveal, idle: bool = False
+) -> str:
     """The script that does these changes in order and stops at the first failure.
 
     `generation` is what the last observation read; the script refuses to start when the host was changed since.
+    `idle`: it also refuses where work has begun meanwhile. A person may have thought for an hour over the question,
+    and the first of many hosts may have taken as long.
     """
     parts = [shell("prelude.sh"), shell("hostlock.sh"), f"take_lock {words([run, who, generation])}\n"]
+    if idle:
+        known = words([" ".join(DRIVER_DAEMONS), " ".join(OWN_NAMESPACES)])
+        parts += [shell("idle.sh"), f"_look() (\n{merge([WorkloadProbe()])})\n"]
+        parts.append(f'_look >"$_dir/work" 2>/dev/null\nstill_idle "$_dir/work" {known}\n')
     for number, change in enumerate(changes, 1):
         body = "".join(compile_action(action, secrets) for action in change.actions)
         parts.append(f"_c{number}() (\nset -e\n{body})\nchange {number} _c{number}\n")

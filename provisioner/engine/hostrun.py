@@ -150,8 +150,16 @@ class HostRun:
         self.tell("stage-started", counted(len(changes)), stage=stage)
         for change in changes:
             self.tell("change-started", said(change), stage=stage, change=change.id)
+        options = self.wanted.ctx.options
+        disturbs = any(change.disruption is not Disruption.NONE for change in changes)
         done = run_stage(
-            self.executor, changes, run=self.run, who=self.who, generation=generation(self.facts), secrets=self.secrets
+            self.executor,
+            changes,
+            run=self.run,
+            who=self.who,
+            generation=generation(self.facts),
+            secrets=self.secrets,
+            idle=disturbs and not (options.disruptive or options.drained),
         )
         self.outcomes.extend(done.outcomes)
         for outcome in done.outcomes:

@@ -29,11 +29,18 @@ class StageRun:
 
 
 def run_stage(
-    executor: Executor, changes: Sequence[Change], *, run: str, who: str, generation: str, secrets: Secrets
+    executor: Executor,
+    changes: Sequence[Change],
+    *,
+    run: str,
+    who: str,
+    generation: str,
+    secrets: Secrets,
+    idle: bool = False,
 ) -> StageRun:
-    """Do these changes. Transport errors are part of the result: what was done before them is known or unknown,
-    and says so."""
-    script = compile_stage(changes, run=run, who=who, generation=generation, secrets=secrets)
+    """Do these changes; with `idle` only where no work has begun. Transport errors are part of the result: what was
+    done before them is known or unknown, and says so."""
+    script = compile_stage(changes, run=run, who=who, generation=generation, secrets=secrets, idle=idle)
     limit = 120 + sum(time_of(action) for change in changes for action in change.actions)
     try:
         done = executor.run(script, timeout=limit)
@@ -61,6 +68,15 @@ def take_stage_apart(changes: Sequence[Change], done: Completed, secrets: Secret
         )
     if done.rc == 74:
         return StageRun((), PlanMoved(f"{host} has moved", why=said, remedy="plan again"))
+    if done.rc == 75:
+        return StageRun(
+            (),
+            PlanMoved(
+                f"{host} works now, and this stage would hurt that",
+                why=f"it was idle when it was read; since then: {', '.join(said.splitlines())}",
+                remedy="plan again; what must wait for a drained node is deferred then",
+            ),
+        )
     failed = any(not outcome.ok for outcome in outcomes)
     if not failed and (done.rc != 0 or len(outcomes) < len(changes)):
         why = said or f"status {done.rc} after {len(outcomes)} of {len(changes)} changes"
