@@ -5,8 +5,10 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 LAB := $(BIN)/python -m tests.lab
 INVENTORY := inventories/lab.toml
+NODES := gpu-k gpu-l gpu-m
+NODES_INVENTORY := inventories/lab-cluster.toml
 
-.PHONY: help venv lab-up lab-down lab-reset lab-status demo test lint clean
+.PHONY: help venv lab-up cluster-up lab-down lab-reset lab-status demo test lint clean
 
 help:
 	@echo "make demo       lab of three bare hosts, then 'provision apply' twice"
@@ -14,7 +16,8 @@ help:
 	@echo "make lint       ruff and mypy alone"
 	@echo "make venv       virtual environment in $(VENV)"
 	@echo "make lab-up     start the lab as it is; lab-reset makes its hosts bare again"
-	@echo "make lab-down   remove the lab's hosts (images and caches stay)"
+	@echo "make lab-up CLUSTER=1   three more hosts too, with a driver, as nodes of a test cluster"
+	@echo "make lab-down   remove the lab's hosts and the cluster (images and caches stay)"
 	@echo "make clean      remove hosts, virtual environment and the lab's keys"
 
 venv: $(STAMP)
@@ -27,8 +30,16 @@ $(STAMP): pyproject.toml
 
 lab-up: venv
 	$(LAB) up
+	$(if $(filter 1,$(CLUSTER)),$(MAKE) cluster-up)
+
+# Three more hosts as nodes of the test cluster, with the driver that their inventory names. Where the cluster runs
+# they stay as they are.
+cluster-up: venv
+	$(BIN)/python -m tests.cluster status || { $(LAB) reset $(NODES) \
+		&& $(BIN)/provision apply $(NODES_INVENTORY) --yes --disruptive && $(BIN)/python -m tests.cluster up $(NODES); }
 
 lab-down: venv
+	$(BIN)/python -m tests.cluster down
 	$(LAB) down
 
 lab-reset: venv

@@ -43,14 +43,31 @@ class TestFence:
     def test_a_larger_token_is_kept_and_a_smaller_one_refused(self, tmp_path: Path) -> None:
         machine = Machine(tmp_path)
         machine.do(look(FENCE))
-        assert machine.state("token").read_text().split()[0] == "7"
+        assert machine.state("token").read_text() == "7 roll-1\n"
         machine.do(release(FENCE))
         machine.do(look(replace(FENCE, run="roll-2", token=8)))
-        assert machine.state("token").read_text() == "8\n"
+        assert machine.state("token").read_text() == "8 roll-2\n"
         with pytest.raises(LeaseLost, match="refuses this roll") as lost:
             machine.do(look(FENCE))
         assert "roll 8 has worked on this host; this one is 7" in lost.value.why
-        assert machine.state("token").read_text() == "8\n"
+        assert machine.state("token").read_text() == "8 roll-2\n"
+
+    def test_the_lock_of_a_roll_that_lost_its_lease_goes_though_its_controller_lives(self, tmp_path: Path) -> None:
+        machine = Machine(tmp_path)
+        machine.do(look(FENCE))
+        later = replace(FENCE, run="roll-2", token=8)
+        with pytest.raises(HostLocked):
+            machine.do(look(later))
+        machine.do(look(replace(later, leased=True)))
+        with pytest.raises(LeaseLost, match="refuses this roll"):
+            machine.do(look(FENCE))
+
+    def test_a_lease_ends_no_lock_of_another_command(self, tmp_path: Path) -> None:
+        machine = Machine(tmp_path)
+        machine.do(look(replace(FENCE, run="apply-1")))
+        machine.state("token").write_text("7 roll-1\n")
+        with pytest.raises(HostLocked):
+            machine.do(look(replace(FENCE, run="roll-2", token=8, leased=True)))
 
     @pytest.mark.parametrize("content", ["", "seven\n", "-1\n"])
     def test_a_token_that_cant_be_read_refuses_everything(self, tmp_path: Path, content: str) -> None:
