@@ -68,7 +68,7 @@ def annotate(hosts: Sequence[FoundHost], used: Connection | None = None) -> str:
     user = users.most_common(1)[0][0] if users else None
     names = _names(hosts)
     lines = [
-        "# Written by `provision init`. Look through it, then: provision plan THIS-FILE",
+        "# Written by `provision init`. Look through it: versions, repositories; then: provision lock THIS-FILE",
         'playbook = "gpu-node"',
         "",
         "[connection]",
@@ -145,8 +145,8 @@ def _versions(hosts: Sequence[FoundHost]) -> list[str]:
 def _shared_cards(hosts: Sequence[FoundHost]) -> list[str]:
     common = _common(host.cards for host in hosts)
     if common is None:
-        return ["# [gpu]", "# cards = 8                     # the number expected; fewer is an error", ""]
-    return ["[gpu]", f"cards = {common}                       # the number expected; fewer is an error", ""]
+        return ["# [gpu]", "# cards = 8                     # the number expected; another is an error", ""]
+    return ["[gpu]", f"cards = {common}                       # the number expected; another is an error", ""]
 
 
 def _host(

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from provisioner.engine.gate import follow_requirements, gate, named
-from provisioner.errors import FactUnknown, ProvisionError
+from provisioner.errors import FactUnknown, PlaybookError, ProvisionError
 from provisioner.facts.host import IdentityProbe, SystemProbe
 from provisioner.facts.workload import WorkloadProbe
 from provisioner.model.action import touched
@@ -95,12 +95,16 @@ def pending(changes: Iterable[Change]) -> dict[str, str]:
 
 
 def distinct(changes: Iterable[Change]) -> Sequence[Change]:
-    """Raises ValueError when two changes have one id: a task that does so can't be told apart in a plan."""
+    """Raises PlaybookError when two changes have one id: a plan couldn't tell them apart."""
     result = list(changes)
     seen: set[str] = set()
     for change in result:
         if change.id in seen:
-            raise ValueError(f"two changes are named {change.id}; give one of the two tasks a label of its own")
+            raise PlaybookError(
+                f"two changes are named {change.id}",
+                why="two tasks of one stage want something of the same thing",
+                remedy="give one of the two tasks a label of its own, or take it out",
+            )
         seen.add(change.id)
     return result
 

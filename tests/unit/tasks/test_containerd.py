@@ -181,7 +181,7 @@ def test_what_cannot_be_edited_is_refused_with_the_reason() -> None:
 
 def test_a_broken_file_with_a_good_edit_is_repaired_and_only_its_own_state_is_asked_of_the_way_back() -> None:
     half = (CASES / "half-done.toml").read_text()
-    down = (SEEN / "plugins-1.7.24.txt").read_text().replace("linux/amd64    ok ", "linux/amd64    error ")
+    down = (SEEN / "plugins-1.7.24.txt").read_text().replace("linux/amd64    ok", "linux/amd64    error")
     asked = replace(context(), renderer=Shown())
     for plugins, way_back in ((down, 0), ((SEEN / "plugins-1.7.24.txt").read_text(), 1)):
         change = one(host(half, dump=Dump("", "containerd: invalid"), plugins=plugins), asked)
