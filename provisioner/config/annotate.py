@@ -166,7 +166,7 @@ def _host(
         if getattr(host, key) and getattr(host, key) != common:
             lines.append(f"# differs: {key} {toml_comment(getattr(host, key))}, most have {toml_comment(str(common))}")
     address = host.address or host.name
-    if address != name and WORD.fits(address):
+    if address != name and WORD.fits(address) and not set("{}") & set(address):  # these would be filled in
         lines.append(f"address = {toml_string(address)}")
     if host.user != user and WORD.fits(host.user):
         lines.append(f"user = {toml_string(str(host.user))}")

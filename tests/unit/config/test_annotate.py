@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from provisioner.config.annotate import FoundHost, annotate
@@ -86,6 +86,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 odd = st.text(st.characters(exclude_categories=["Cs"]), max_size=12)
 
 
+@example(hosts=[FoundHost("{")])
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=40)
 @given(st.lists(st.builds(FoundHost, odd, driver=odd, toolkit=odd, containerd=odd, error=odd), min_size=1, max_size=4))
 def test_odd_names_and_findings_stay_data(folder: Path, hosts: list[FoundHost]) -> None:
