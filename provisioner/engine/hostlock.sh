@@ -17,7 +17,7 @@ settle() {
         _left=$((_left - 1)); sleep 1
     done
 }
-generation() { if [ -r "$_generation" ]; then cat "$_generation"; else echo 0; fi; }
+generation() { _number=; [ ! -r "$_generation" ] || read -r _number <"$_generation" || :; echo "${_number:-0}"; }
 # take_lock RUN WHO GENERATION: status 73 when another run holds it, 74 when the host was changed since it was read.
 take_lock() {
     exec 9>"$_lock.guard"; flock 9
@@ -26,13 +26,15 @@ take_lock() {
         && { alive "$_l_anchor" "$_l_astart" || alive "$_l_script" "$_l_sstart"; }; then
         printf '%s has held this host since %s (run %s)\n' "$_l_who" "$_l_since" "$_l_run" >&2; exit 73
     fi
-    if [ "$(generation)" != "$3" ]; then
+    _number_read=$(generation)
+    if [ "$_number_read" != "$3" ]; then
         printf 'another run changed this host after it was read\n' >&2; exit 74
     fi
     _anchor=${PROVISION_ANCHOR:-0}
     printf '%s %s %s %s %s %s %s\n' "$_anchor" "$(started "$_anchor")" "$$" "$(started $$)" "$1" \
-        "$(date -u +%Y-%m-%dT%H:%M:%SZ)" "$2" >"$_lock.new" && mv -f "$_lock.new" "$_lock"
-    _g=$(generation); echo "$((_g + 1))" >"$_generation"
+        "$(date -u +%Y-%m-%dT%H:%M:%SZ)" "$2" >"$_lock.new" && mv -f "$_lock.new" "$_lock" &&
+        echo "$((_number_read + 1))" >"$_generation.new" && mv -f "$_generation.new" "$_generation" || {
+        printf '%s\n' "can't write the lock below ${_lock%/*}: nothing was changed" >&2; exit 71; }
     exec 9>&-
 }
 # release_lock RUN

@@ -75,3 +75,17 @@ def test_the_lock_lives_as_long_as_the_connection(tmp_path: Path) -> None:
 def test_a_host_that_was_changed_since_it_was_read_is_left_alone(tmp_path: Path) -> None:
     assert take(tmp_path, "run-1", 0) == (0, "")
     assert take(tmp_path, "run-2", 0)[0] == 74
+
+
+def test_a_counter_that_a_full_disk_left_empty_counts_as_none(tmp_path: Path) -> None:
+    (tmp_path / "generation").touch()
+    assert take(tmp_path, "run-1", 0) == (0, "")
+    assert (tmp_path / "generation").read_text() == "1\n"
+
+
+@pytest.mark.parametrize("name", ["lock", "generation"])
+def test_without_a_lock_nothing_is_begun(name: str, tmp_path: Path) -> None:
+    (tmp_path / f"{name}.new").mkdir()
+    status, said = take(tmp_path, "run-1", 0)
+    assert status == 71
+    assert "nothing was changed" in said
