@@ -19,6 +19,11 @@ TOOLS = {
     "gcc": "gcc",
     "ssh-keygen": "openssh-client",
     "dpkg-deb": "dpkg",
+    # What the transport's tests meet on this machine itself.
+    "sshd": "openssh-server",
+    "sudo": "sudo",
+    "ps": "procps",
+    "unshare": "util-linux",
 }
 LOG = Path("/var/log/provision-lab-dockerd.log")
 
