@@ -62,6 +62,8 @@ class Rolling:
                     task = running.pop(future)
                     future.result()
                     self._after(task, more=bool(waiting))
+        if self.stop.is_set():
+            self.stopped = self.stopped or "interrupted"
 
     def _room(self, next_one: Task, running: Sequence[Task]) -> bool:
         alone = next_one.canary or next_one.serial or any(task.canary or task.serial for task in running)

@@ -17,9 +17,14 @@ unload() {
             _count=0; [ ! -r "/sys/module/$_m/refcnt" ] || read -r _count <"/sys/module/$_m/refcnt"
             [ "$_count" != 0 ] && [ "$_patience" -gt 0 ]
         do _patience=$((_patience - 1)); sleep 1; done
-        if bounded 60 rmmod "$_m" >"$_dir/out" 2>&1 && [ ! -d "/sys/module/$_m" ]; then
+        # Any nvidia-smi that root runs puts it back at once: taken out again, a few times.
+        _again=4
+        while bounded 60 rmmod "$_m" >"$_dir/out" 2>&1 && [ -d "/sys/module/$_m" ] && [ "$_again" -gt 0 ]
+        do _again=$((_again - 1)); done
+        if [ ! -d "/sys/module/$_m" ]; then
             tell unloaded "$_m"
         else
+            [ -s "$_dir/out" ] || echo 'it is loaded again, busy, whenever it was taken out' >"$_dir/out"
             case $(cat "$_dir/out") in
             *'in use'* | *'busy'*) tell result busy "$(end_of 2 "$_dir/out")" ;;
             *) tell result failed "rmmod $_m: $(end_of 2 "$_dir/out")" ;;

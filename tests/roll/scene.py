@@ -20,7 +20,8 @@ from tests.cluster.machine import Hosted
 from tests.lab import LabHost
 from tests.lab.site import Site
 
-FIRST, SECOND, BROKEN = "570.172.08", "580.95.05", "580.99.99"
+FIRST, SECOND, THIRD, BROKEN = "570.172.08", "580.95.05", "570.158.01", "580.99.99"
+VERSIONS = (FIRST, SECOND, THIRD)
 ACCOUNT = "system:serviceaccount:kube-system:provision-upgrade"
 RBAC = Path(__file__).parents[2] / "templates" / "rbac" / "provision-upgrade.yaml"
 OPTIONS = RollOptions(drain_timeout=60.0, reboot_timeout=90.0)
@@ -87,9 +88,10 @@ class Scene:
             self.locks[target] = self.site.inventory.with_suffix(".lock").read_text()
         self.site.inventory.with_suffix(".lock").write_text(self.locks[target])
 
-    def other(self, name: str) -> str:
-        """The version that a host doesn't have: what the next roll brings."""
-        return FIRST if loaded(self.hosts[name]) == SECOND else SECOND
+    def target(self) -> str:
+        """A version that none of the hosts has: what the next roll brings."""
+        there = {loaded(host) for host in self.hosts.values()}
+        return next(version for version in VERSIONS if version not in there)
 
     def join(self, name: str, pause: float = 1.0) -> None:
         """Make the host a node."""

@@ -31,7 +31,7 @@ def test_pods_that_may_not_go_leave_the_node_as_it_was(scene: Callable[..., Scen
 
 def test_cordons_and_taints_of_others_stay(scene: Callable[..., Scene]) -> None:
     made = scene("gpu-k", "gpu-m")
-    target = made.other("gpu-k")
+    target = made.target()
     made.kubectl("cordon", "gpu-m")
     made.kubectl("taint", "node", "gpu-k", "team=ml:PreferNoSchedule")
 

@@ -66,7 +66,7 @@ class Controllers:
 def test_killed_at_twelve_points_and_resumed_elsewhere(scene: Callable[..., Scene], tmp_path: Path) -> None:
     made = scene("gpu-k")
     made.cluster.add_replicaset("train", 1, gpus=1)
-    target, before = made.other("gpu-k"), made.installations("gpu-k")
+    target, before = made.target(), made.installations("gpu-k")
     points: list[tuple[str, Callable[[LabHost], bool] | None]] = [
         ("locking", None),
         ("cordoning", None),
@@ -96,7 +96,7 @@ def test_killed_at_twelve_points_and_resumed_elsewhere(scene: Callable[..., Scen
 def test_killed_around_a_restart_and_on_the_way_back(scene: Callable[..., Scene], tmp_path: Path) -> None:
     made = scene("gpu-m")
     host, source, before = made.hosts["gpu-m"], loaded(made.hosts["gpu-m"]), made.installations("gpu-m")
-    target = made.other("gpu-m")
+    target = made.target()
     host.card.set(cuda="wrong")
     controllers = Controllers(made, "gpu-m", tmp_path)
     controllers.start("--reboot", "always")

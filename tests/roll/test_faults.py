@@ -102,7 +102,7 @@ def test_work_that_nobody_may_end_leaves_the_node_as_it_was(scene: Callable[...,
 
 def test_the_api_may_be_away_for_a_while(scene: Callable[..., Scene]) -> None:
     made = scene("gpu-k")
-    target = made.other("gpu-k")
+    target = made.target()
     report = made.roll(during={("phase-started", "unloading"): lambda: made.cluster.fail_for(8.0)})
     assert report.nodes["gpu-k"].phase is Phase.DONE, report.nodes
     made.check_clean("gpu-k", target)

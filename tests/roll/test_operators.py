@@ -25,7 +25,7 @@ def expire(made: Scene) -> None:
 
 def test_a_laptop_that_wakes_up_after_a_takeover_changes_nothing(scene: Callable[..., Scene]) -> None:
     made = scene("gpu-k")
-    target, before = made.other("gpu-k"), made.installations("gpu-k")
+    target, before = made.target(), made.installations("gpu-k")
     laptop = made.start()
     try:
         until(lambda: made.record("gpu-k").get("phase") == "stopping-clients", "the first roll is at work")
@@ -53,7 +53,7 @@ def test_a_laptop_that_wakes_up_after_a_takeover_changes_nothing(scene: Callable
 
 def test_frozen_rolls_stop_where_they_are_and_go_on_afterwards(scene: Callable[..., Scene]) -> None:
     made = scene("gpu-m")
-    target = made.other("gpu-m")
+    target = made.target()
     key = "provision.dev/freeze"
 
     def freeze() -> None:
@@ -76,7 +76,7 @@ def test_frozen_rolls_stop_where_they_are_and_go_on_afterwards(scene: Callable[.
 
 def test_an_aborted_roll_finishes_its_node_and_begins_no_other(scene: Callable[..., Scene]) -> None:
     made = scene("gpu-k", "gpu-l")
-    target = made.other("gpu-k")
+    target = made.target()
 
     def abort() -> None:
         with made.open() as other:
@@ -97,7 +97,7 @@ def test_ctrl_c_ends_a_wait_and_the_node_can_be_gone_on_with(scene: Callable[...
     made = scene("gpu-k")
     made.cluster.add_replicaset("train", 1, gpus=1)
     made.cluster.add_budget("train", {"app": "train"}, min_available=1)
-    target = made.other("gpu-k")
+    target = made.target()
     with made.open(replace(OPTIONS, drain_timeout=300.0)) as roller:
         plan = roller.prepare(roller.plan())
 

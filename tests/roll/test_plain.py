@@ -11,7 +11,7 @@ from tests.roll.scene import Scene, loaded
 
 def test_a_plain_host_is_rolled_when_its_process_has_ended(scene: Callable[..., Scene]) -> None:
     made = scene("gpu-m", plain=True)
-    host, target, before = made.hosts["gpu-m"], made.other("gpu-m"), made.installations("gpu-m")
+    host, target, before = made.hosts["gpu-m"], made.target(), made.installations("gpu-m")
     host.card.set(busy=True)
     report = made.roll(during={("phase-progress", "evicting"): host.card.repair})
     assert report.nodes["gpu-m"].phase is Phase.DONE, report.nodes

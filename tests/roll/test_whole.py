@@ -4,16 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from tests.roll.scene import ACCOUNT, FIRST, SECOND, Scene, loaded
+from tests.roll.scene import ACCOUNT, Scene, loaded
 
 HOSTS = ("gpu-k", "gpu-l", "gpu-m")
 
 
 def test_one_node_after_the_other_and_nothing_is_left(scene: Callable[..., Scene]) -> None:
     made = scene(*HOSTS)
-    target = made.other("gpu-k")
-    source = FIRST if target == SECOND else SECOND
-    made.write(source)  # --to moves it
+    target = made.target()
+    made.write(loaded(made.hosts["gpu-k"]))  # --to moves it
     made.cluster.add_replicaset("train", 3, gpus=1)
     made.cluster.add_budget("train", {"app": "train"}, min_available=2)
     made.cluster.add_pod("web", "gpu-l")
