@@ -26,6 +26,8 @@ def load(path: Path) -> Plan:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise UsageError(
-            f"can't read the saved plan {path}", why=str(error), remedy="make one with `provision plan --out FILE`"
+            f"can't read the saved plan {path}",
+            why=(error.strerror or str(error)) if isinstance(error, OSError) else "it isn't UTF-8",
+            remedy="make one with `provision plan --out FILE`",
         ) from error
     return planjson.loads(text, str(path))

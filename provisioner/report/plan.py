@@ -256,7 +256,11 @@ def footer(plan: Plan) -> str:
     """One sentence on what would happen now: "18 of 33 changes on 16 hosts can be done now, 15 are deferred"."""
     count = tally(plan)
     if not count.changes:
-        return "Nothing to change."
+        stopped = sum(host.blocked for host in plan.hosts)
+        if stopped == len(plan.hosts) > 0:
+            return "No host could be read and planned for."
+        left = f" on the others; {counted(stopped, 'host')} could not be read or planned for" if stopped else ""
+        return f"Nothing to change{left}."
     parts = []
     if count.ready:
         parts.append(

@@ -70,6 +70,14 @@ def test_a_plan_without_changes_says_so() -> None:
     assert plan_text.footer(samples.plan(samples.host(1))) == "Nothing to change."
 
 
+def test_a_host_that_was_not_read_is_not_a_host_without_changes() -> None:
+    gone = HostPlan("gpu09", error="gpu09: can't connect")
+    assert plan_text.footer(samples.plan(gone)) == "No host could be read and planned for."
+    assert plan_text.footer(samples.plan(samples.host(1), gone)) == (
+        "Nothing to change on the others; 1 host could not be read or planned for."
+    )
+
+
 def test_hosts_whose_diff_differs_are_not_grouped() -> None:
     other = Change("/etc/motd", "", Kind.UPDATE, (), before="a\n", after="gpu02\n", task="motd", stage="site")
     one = Change("/etc/motd", "", Kind.UPDATE, (), before="a\n", after="gpu01\n", task="motd", stage="site")
