@@ -48,5 +48,6 @@ def test_cordons_and_taints_of_others_stay(scene: Callable[..., Scene]) -> None:
     assert "stays cordoned for person" in record.reason
     assert made.cordoned("gpu-k")
     assert made.cordoned("gpu-m")
-    assert made.taints("gpu-k") == ["team"]
+    assert "team" in made.taints("gpu-k")
+    assert "provision.dev/driver-upgrade" not in made.taints("gpu-k")
     assert loaded(made.hosts["gpu-k"]) == target
