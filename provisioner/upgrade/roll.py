@@ -100,7 +100,7 @@ class Rolling:
         except ProvisionError as error:
             # The lease is gone, or where the node is can't be recorded: it stays in its phase, for --resume.
             self.lost = error
-            self.stopped = self.stopped or str(error)
+            self.stopped = self.stopped or one_line(error)
             self.tell("phase-failed", self.records.get(host, task.record), one_line(error))
 
     def _after(self, task: Task, *, more: bool) -> None:
