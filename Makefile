@@ -8,11 +8,12 @@ INVENTORY := inventories/lab.toml
 NODES := gpu-k gpu-l gpu-m
 NODES_INVENTORY := inventories/lab-cluster.toml
 
-.PHONY: help venv lab-up cluster-up lab-down lab-reset lab-status demo test lint clean
+.PHONY: help venv lab-up cluster-up lab-down lab-reset lab-status demo test test-roll lint clean
 
 help:
 	@echo "make demo       lab of three bare hosts, then 'provision apply' twice"
-	@echo "make test       ruff, mypy and all tests, the lab's included"
+	@echo "make test       ruff, mypy and all tests, the lab's included; whole rolls are a run of their own:"
+	@echo "make test-roll  rolling upgrades over three nodes, with crashes and faults"
 	@echo "make lint       ruff and mypy alone"
 	@echo "make venv       virtual environment in $(VENV)"
 	@echo "make lab-up     start the lab as it is; lab-reset makes its hosts bare again"
@@ -58,8 +59,12 @@ lint: venv
 	$(BIN)/ruff check
 	$(BIN)/mypy
 
+# Whole rolls over three nodes take their time and are a run of their own: `make test-roll`.
 test: lint lab-up
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest --ignore=tests/roll
+
+test-roll: venv lab-up
+	$(BIN)/python -m pytest tests/roll
 
 clean: lab-down
 	rm -rf $(VENV) tests/lab/.state
