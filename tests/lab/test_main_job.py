@@ -6,7 +6,6 @@ import json
 import os
 import subprocess
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -137,7 +136,3 @@ def test_after_a_boot_everything_is_there_before_containerd(lab: Lab) -> None:
     assert json.loads(host.get("/var/lib/provision/selftest.json"))["result"] == "pass"
     again = applied("--limit", "gpu-b")["hosts"]["gpu-b"]
     assert (again["status"], again["changed"]) == ("ok", 0)
-
-
-def test_the_inventory_of_the_lab_is_the_one_that_is_committed() -> None:
-    assert Path(INVENTORY).with_suffix(".lock").exists()
