@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import base64
 import datetime
+import errno
 import ipaddress
 import ssl
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
@@ -105,18 +107,32 @@ def _usage(*, signs_certificates: bool) -> x509.KeyUsage:
     )
 
 
+class _Socket(ssl.SSLSocket):
+    """Closed where the peer is gone before the handshake: ``wrap_socket`` then fails with a socket left open that
+    nobody can reach to close it."""
+
+    def getpeername(self) -> Any:
+        try:
+            return super().getpeername()
+        except OSError as error:
+            self.close()
+            raise ConnectionResetError(errno.ECONNRESET, "the peer is gone") from error
+
+
 def server_context(authority: Authority) -> ssl.SSLContext:
     """TLS of the server: asks for a client certificate and takes connections without one (they bring a token)."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.verify_mode = ssl.CERT_OPTIONAL
     context.load_verify_locations(cadata=authority.pem.decode())
     _load(context, authority.server())
+    context.sslsocket_class = _Socket
     return context
 
 
 def client_context(authority: Authority, pair: Pair) -> ssl.SSLContext:
     context = ssl.create_default_context(cadata=authority.pem.decode())
     _load(context, pair)
+    context.sslsocket_class = _Socket
     return context
 
 

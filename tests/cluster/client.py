@@ -6,6 +6,7 @@ import http.client
 import json
 import ssl
 from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from typing import Any
 from urllib.parse import quote, urlencode
 
@@ -56,25 +57,16 @@ class Client:
 
     def request(self, method: str, path: str, body: Any = None, content_type: str = "application/json") -> Object:
         """Raises ApiError for an error status, OSError or HTTPException where the API does not answer."""
-        connection = self._send(method, path, body, content_type, timeout=30)
-        try:
-            answer = connection.getresponse()
-            content = json.loads(answer.read() or b"{}")
-        finally:
-            connection.close()
+        with self._answer(method, path, body, content_type, timeout=30) as answer:
+            content: Object = json.loads(answer.read() or b"{}")
         if answer.status >= 400:
             raise ApiError(answer.status, content)
-        result: Object = content
-        return result
+        return content
 
     def text(self, path: str) -> str:
         """An answer that is no JSON. Raises like ``request``."""
-        connection = self._send("GET", path, None, "application/json", timeout=10)
-        try:
-            answer = connection.getresponse()
+        with self._answer("GET", path, None, "application/json", timeout=10) as answer:
             content = answer.read().decode()
-        finally:
-            connection.close()
         if answer.status >= 400:
             raise ApiError(answer.status, {"message": content})
         return content
@@ -101,24 +93,24 @@ class Client:
     def watch(self, resource: str, version: str, seconds: int) -> Iterator[Object]:
         """Events of all namespaces until the server ends it. Raises like ``request``."""
         path = self.url(resource, watch="true", resourceVersion=version, timeoutSeconds=str(seconds))
-        connection = self._send("GET", path, None, "application/json", timeout=seconds + 10)
-        try:
-            answer = connection.getresponse()
+        with self._answer("GET", path, None, "application/json", timeout=seconds + 10) as answer:
             if answer.status >= 400:
                 raise ApiError(answer.status, json.loads(answer.read() or b"{}"))
             while line := answer.readline():
                 yield json.loads(line)
-        finally:
-            connection.close()
 
-    def _send(
+    @contextmanager
+    def _answer(
         self, method: str, path: str, body: Any, content_type: str, timeout: float
-    ) -> http.client.HTTPSConnection:
+    ) -> Iterator[http.client.HTTPResponse]:
+        """One request on a connection of its own, closed whatever becomes of it."""
         connection = http.client.HTTPSConnection("127.0.0.1", self.port, context=self._tls, timeout=timeout)
         headers = {"User-Agent": self._agent, "Accept": "application/json", "Content-Type": content_type}
         data = None if body is None else json.dumps(body).encode()
-        connection.request(method, quote(path, safe="/?&=%:,+"), body=data, headers=headers)
-        return connection
+        with closing(connection):
+            connection.request(method, quote(path, safe="/?&=%:,+"), body=data, headers=headers)
+            with closing(connection.getresponse()) as answer:
+                yield answer
 
 
 __all__ = ["ApiError", "Client", "Object"]

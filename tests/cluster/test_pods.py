@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import subprocess
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from http.client import HTTPException
 from typing import Any
 
 import pytest
@@ -216,3 +222,27 @@ def test_an_api_that_was_away_comes_back_with_everything(cluster: Cluster, kubec
         json.loads(kubectl("get", "--raw", "/api/v1/namespaces/default/pods/after").stdout)["spec"]["nodeName"]
         == "gpu-a"
     )
+
+
+def test_clients_see_an_api_that_comes_and_goes_and_nothing_is_left_open(cluster: Cluster) -> None:
+    """Connections cut before, in and after their handshake; a socket that nobody closed is a warning, an error here."""
+    cluster.add_node("gpu-a")
+    over = threading.Event()
+    answered = [0, 0, 0, 0]
+
+    def ask(which: int) -> None:
+        while not over.is_set():
+            with suppress(OSError, HTTPException, ApiError):
+                answered[which] += len(cluster.client.list("nodes"))
+
+    with ThreadPoolExecutor(len(answered)) as pool:
+        asking = [pool.submit(ask, which) for which in range(len(answered))]
+        for _ in range(40):
+            with cluster.fail():
+                time.sleep(0.02)
+            time.sleep(0.05)
+        over.set()
+        for each in asking:
+            each.result()
+    gc.collect()
+    assert all(answered)

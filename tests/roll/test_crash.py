@@ -7,6 +7,9 @@ import signal
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
+from typing import Self
+
+import pytest
 
 from tests.lab import LabHost
 from tests.roll.scene import Scene, loaded, until
@@ -22,16 +25,25 @@ def unloaded(host: LabHost) -> bool:
 
 
 def down(host: LabHost) -> bool:
-    return host.exec("true").returncode != 0
+    return not host.running()
 
 
 class Controllers:
-    """Controllers one after the other; each has a state folder of its own, as another machine would."""
+    """Controllers one after the other; each has a state folder of its own, as another machine would. None outlives
+    the block."""
 
     def __init__(self, made: Scene, name: str, folder: Path) -> None:
         self.made, self.name, self.folder = made, name, folder
         self.number = 0
         self.process: subprocess.Popen[bytes] | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self.process is not None and self.process.poll() is None:
+            self.process.kill()
+            self.process.wait()
 
     def start(self, *arguments: str) -> None:
         self.number += 1
@@ -58,6 +70,14 @@ class Controllers:
         process.wait()
         assert self.made.record(self.name)["phase"] == phase, "nothing but the controller moves a node on"
 
+    def waits(self, seconds: float) -> None:
+        """It goes on for so long and neither ends nor moves the node."""
+        assert self.process is not None
+        phase = self.made.record(self.name).get("phase")
+        with pytest.raises(subprocess.TimeoutExpired):
+            self.process.wait(seconds)
+        assert self.made.record(self.name).get("phase") == phase, self.said()
+
     def end(self) -> int:
         assert self.process is not None
         return self.process.wait(300)
@@ -81,12 +101,12 @@ def test_killed_at_twelve_points_and_resumed_elsewhere(scene: Callable[..., Scen
         ("verifying-cluster", None),
         ("uncordoning", None),
     ]
-    controllers = Controllers(made, "gpu-k", tmp_path)
-    controllers.start()
-    for phase, seen in points:
-        controllers.kill_at(phase, seen)
-        controllers.start("--resume")
-    assert controllers.end() == 0, controllers.said()
+    with Controllers(made, "gpu-k", tmp_path) as controllers:
+        controllers.start()
+        for phase, seen in points:
+            controllers.kill_at(phase, seen)
+            controllers.start("--resume")
+        assert controllers.end() == 0, controllers.said()
     assert made.record("gpu-k")["phase"] == "done"
     made.check_clean("gpu-k", target)
     assert made.installations("gpu-k") == [*before, target], "a node is never upgraded twice"
@@ -98,18 +118,21 @@ def test_killed_around_a_restart_and_on_the_way_back(scene: Callable[..., Scene]
     host, source, before = made.hosts["gpu-m"], loaded(made.hosts["gpu-m"]), made.installations("gpu-m")
     target = made.target()
     host.card.set(cuda="wrong")
-    controllers = Controllers(made, "gpu-m", tmp_path)
-    controllers.start("--reboot", "always")
-    controllers.kill_at("rebooting")
-    controllers.start("--resume")
-    controllers.kill_at("rebooting", down)
-    # The next one finds a host that doesn't answer.
-    controllers.start("--resume")
-    until(lambda: made.record("gpu-m").get("back"), f"the self-test failed: {controllers.said()}")
-    controllers.kill_at("installing")
-    host.card.repair()
-    controllers.start("--resume")
-    assert controllers.end() == 1, controllers.said()
+    with Controllers(made, "gpu-m", tmp_path) as controllers:
+        controllers.start("--reboot", "always")
+        controllers.kill_at("rebooting")
+        # Down until the test starts it: the next one finds a host that doesn't answer.
+        host.never_come_back()
+        controllers.start("--resume")
+        controllers.kill_at("rebooting", down)
+        controllers.start("--resume")
+        controllers.waits(3)
+        host.start()
+        until(lambda: made.record("gpu-m").get("back"), f"the self-test failed: {controllers.said()}")
+        controllers.kill_at("installing")
+        host.card.repair()
+        controllers.start("--resume")
+        assert controllers.end() == 1, controllers.said()
     assert made.record("gpu-m")["phase"] == "rolled-back", made.record("gpu-m")
     made.check_clean("gpu-m", source)
     assert made.installations("gpu-m") == [*before, target, source]
