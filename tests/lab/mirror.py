@@ -44,6 +44,14 @@ def debian_mirror() -> str:
     )
 
 
+def security_mirror() -> str | None:
+    """URI of the archive of security updates, which holds every release's; None where this machine uses none."""
+    for uri, suites in _entries():
+        if uri.startswith(("http", "file", "copy")) and any(suite.endswith("-security") for suite in suites):
+            return uri.rstrip("/")
+    return None
+
+
 def suite_exists(suite: str) -> bool:
     """Whether the mirror carries the suite (a backports or sid suite may be gone)."""
     try:

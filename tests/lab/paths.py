@@ -17,6 +17,8 @@ CACHE = Path(os.environ.get("PROVISION_LAB_CACHE") or Path.home() / ".cache" / "
 
 CLIENT_KEY = STATE / "id_ed25519"
 KNOWN_HOSTS = STATE / "known_hosts"
+#: The machines of tests/vm and where their sshd answers on 127.0.0.1; they share the lab's keys.
+MACHINES = {"vm-a": 22231, "vm-b": 22232, "vm-c": 22233, "vm-d": 22234}
 
 
 def fingerprint(parts: Iterable[str | Path]) -> str:
@@ -27,5 +29,5 @@ def fingerprint(parts: Iterable[str | Path]) -> str:
             digest.update(part.encode() + b"\0")
             continue
         for path in sorted(p for p in [part, *part.rglob("*")] if p.is_file()):
-            digest.update(str(path.relative_to(LAB)).encode() + b"\0" + path.read_bytes() + b"\0")
+            digest.update(os.path.relpath(path, LAB).encode() + b"\0" + path.read_bytes() + b"\0")
     return digest.hexdigest()[:12]
