@@ -8,7 +8,7 @@ INVENTORY := inventories/lab.toml
 NODES := gpu-k gpu-l gpu-m
 NODES_INVENTORY := inventories/lab-cluster.toml
 
-.PHONY: help venv lab-up cluster-up lab-down lab-reset lab-status demo test test-roll lint clean
+.PHONY: help venv lab-up cluster-up lab-down lab-reset lab-status demo test test-roll gpu-check lint clean
 
 help:
 	@echo "make demo       lab of three bare hosts, then 'provision apply' twice"
@@ -19,6 +19,7 @@ help:
 	@echo "make lab-up     start the lab as it is; lab-reset makes its hosts bare again"
 	@echo "make lab-up CLUSTER=1   three more hosts too, with a driver, as nodes of a test cluster"
 	@echo "make lab-down   remove the lab's hosts and the cluster (images and caches stay)"
+	@echo "make gpu-check  on a host with a real card: where it differs from what the tests simulate"
 	@echo "make clean      remove hosts, virtual environment and the lab's keys"
 
 venv: $(STAMP)
@@ -65,6 +66,10 @@ test: lint lab-up
 
 test-roll: venv lab-up
 	$(BIN)/python -m pytest tests/roll
+
+# On a host with a card: where it differs from what the tests simulate. Changes nothing; asks for root.
+gpu-check: venv
+	$(if $(filter 0,$(shell id -u)),,sudo )$(BIN)/python -m tests.gpucheck
 
 clean: lab-down
 	rm -rf $(VENV) tests/lab/.state

@@ -10,6 +10,8 @@ from typing import Any
 
 import pytest
 
+from tests.gpucheck.expectations import ALL as CLAIMS
+from tests.gpucheck.expectations import Expectation
 from tests.lab import Lab
 from tests.lab.site import PROVISION, REPO
 
@@ -100,6 +102,15 @@ def test_the_facts_prove_each_layer() -> None:
         assert facts["containerd"]["default_runtime"] == "nvidia"
         assert {"nvidia", "runc"} <= set(facts["containerd"]["handlers"])
         assert facts["self_test"]["result"] == "pass"
+
+
+@pytest.mark.usefixtures("first")
+@pytest.mark.parametrize("claim", CLAIMS, ids=lambda claim: claim.what)
+def test_the_stand_ins_keep_to_what_they_claim_of_a_card(claim: Expectation, lab: Lab) -> None:
+    """The same claims that `make gpu-check` compares with a real card."""
+    for name in NAMES:
+        done = lab.host(name).exec(claim.command)
+        assert claim.holds(done.stdout + done.stderr), f"{name}: {done.stdout}{done.stderr}"
 
 
 @pytest.mark.usefixtures("first")
