@@ -46,6 +46,26 @@ fi
 def driver_debs(version: str, *, broken: bool = False) -> Iterator[Deb]:
     """All packages of one driver version."""
     full = f"{version}-1"
+    yield from user_space(version)
+    for name, licence in (("nvidia-kernel-open-dkms", "Dual MIT/GPL"), ("nvidia-kernel-dkms", "NVIDIA")):
+        other = "nvidia-kernel-dkms" if "open" in name else "nvidia-kernel-open-dkms"
+        yield Deb(
+            name,
+            full,
+            conflicts=other,
+            provides=f"nvidia-kernel (= {full})",
+            depends=f"dkms, nvidia-kernel-support (>= {full}), firmware-nvidia-gsp (= {full})",
+            files={f"/usr/src/nvidia-{version}/{key}": file for key, file in _modules(version, licence).items()},
+            scripts=_kernel_scripts(version, broken),
+        )
+
+
+def user_space(version: str, *, real: bool = False) -> Iterator[Deb]:
+    """The packages of one driver version besides its kernel modules.
+
+    ``real``: for hosts with a kernel of their own, on which loaded modules answer and device files are opened.
+    """
+    full = f"{version}-1"
     branch = int(version.split(".")[0])
     yield Deb(
         "nvidia-open",
@@ -64,19 +84,8 @@ def driver_debs(version: str, *, broken: bool = False) -> Iterator[Deb]:
         full,
         depends=f"libcuda1 (= {full}), libnvidia-ml1 (= {full}), nvidia-persistenced (>= {full}), "
         f"nvidia-modprobe (>= {full})",
-        files={"/usr/bin/nvidia-smi": _script("nvidia-smi", version)},
+        files={"/usr/bin/nvidia-smi": _script("nvidia-smi", version, real)},
     )
-    for name, licence in (("nvidia-kernel-open-dkms", "Dual MIT/GPL"), ("nvidia-kernel-dkms", "NVIDIA")):
-        other = "nvidia-kernel-dkms" if "open" in name else "nvidia-kernel-open-dkms"
-        yield Deb(
-            name,
-            full,
-            conflicts=other,
-            provides=f"nvidia-kernel (= {full})",
-            depends=f"dkms, nvidia-kernel-support (>= {full}), firmware-nvidia-gsp (= {full})",
-            files={f"/usr/src/nvidia-{version}/{key}": file for key, file in _modules(version, licence).items()},
-            scripts=_kernel_scripts(version, broken),
-        )
     yield Deb(
         "nvidia-kernel-support",
         full,
@@ -95,7 +104,7 @@ def driver_debs(version: str, *, broken: bool = False) -> Iterator[Deb]:
         full,
         section="non-free/libs",
         depends=f"libc6, libnvidia-ml1 (>= {full})",
-        files=_library("libcuda", version),
+        files=_library("libcuda", version, real),
         scripts={"postinst": "ldconfig\n", "postrm": "ldconfig\n"},
     )
     yield Deb(
@@ -103,7 +112,7 @@ def driver_debs(version: str, *, broken: bool = False) -> Iterator[Deb]:
         full,
         section="non-free/libs",
         depends="libc6",
-        files=_library("libnvidia-ml", version),
+        files=_library("libnvidia-ml", version, real),
         scripts={"postinst": "ldconfig\n", "postrm": "ldconfig\n"},
     )
     yield _daemon(
@@ -113,7 +122,7 @@ def driver_debs(version: str, *, broken: bool = False) -> Iterator[Deb]:
         f"libnvidia-ml1 (>= {full})",
         "restart",
         {
-            "/usr/bin/nvidia-persistenced": File(_compiled("nvidia-persistenced.c", version), 0o755),
+            "/usr/bin/nvidia-persistenced": File(_compiled("nvidia-persistenced.c", version, *_flags(real)), 0o755),
         },
     )
     # The suffix went away with branch 580.
@@ -162,9 +171,14 @@ def dkms_deb() -> Deb:
     )
 
 
-def _script(name: str, version: str) -> File:
-    text = (SIM / "driver" / name).read_text().replace("@VERSION@", version)
+def _script(name: str, version: str, real: bool = False) -> File:
+    text = (SIM / "driver" / name).read_text()
+    text = text.replace("@VERSION@", version).replace("@REAL@", "yes" if real else "no")
     return File(text.encode(), 0o755)
+
+
+def _flags(real: bool) -> list[str]:
+    return ["-DREAL_MODULES"] if real else []
 
 
 def _daemon(
@@ -193,8 +207,8 @@ def _kernel_scripts(version: str, broken: bool) -> dict[str, str]:
     }
 
 
-def _library(name: str, version: str) -> dict[str, File]:
-    flags = ["-shared", "-fPIC", f"-Wl,-soname,{name}.so.1"]
+def _library(name: str, version: str, real: bool) -> dict[str, File]:
+    flags = ["-shared", "-fPIC", f"-Wl,-soname,{name}.so.1", *_flags(real)]
     return {
         f"{_LIB}/{name}.so.{version}": File(_compiled(f"{name}.c", version, *flags)),
         f"{_LIB}/{name}.so.1": File(b"", link=f"{name}.so.{version}"),

@@ -4,8 +4,8 @@
        (u64 x, u64 y, u64 out, u32 a, u32 n):   out[i] = a * x[i] + y[i]  modulo 2^32, for i < n.
    The PTX is looked at (target, entry, number of parameters, a multiply and a store), not interpreted:
    whether it assembles, only a real card can tell. */
-#include <stdint.h>
 #include "state.h"
+#include <stdint.h>
 
 typedef int CUresult;
 typedef int CUdevice;
@@ -79,6 +79,15 @@ CUresult cuInit(unsigned flags)
             return UNKNOWN;
     if (!sim_is_device("/dev/nvidia-uvm"))
         return UNKNOWN;
+#ifdef REAL_MODULES
+    /* Held until the process ends: what makes the modules be in use. */
+    if (!initialized) {
+        if (open("/dev/nvidiactl", O_RDWR | O_CLOEXEC) < 0 || open("/dev/nvidia-uvm", O_RDWR | O_CLOEXEC) < 0)
+            return UNKNOWN;
+        for (int i = 0; i < sim_count(); i++)
+            sim_open(i);
+    }
+#endif
     initialized = 1;
     return OK;
 }
@@ -121,27 +130,32 @@ static int card_of(CUdevice device) /* lost cards are skipped in the numbering *
 CUresult cuDeviceGetName(char *name, int length, CUdevice device)
 {
     CALL("cuDeviceGetName");
-    (void)device;
-    snprintf(name, length, "%s", sim_value("model", "NVIDIA H100 PCIe"));
+    sim_information(card_of(device), "Model", name, length);
     return OK;
 }
 
 CUresult cuDeviceGetPCIBusId(char *name, int length, CUdevice device)
 {
     CALL("cuDeviceGetPCIBusId");
-    snprintf(name, length, "0000:%02X:00.0", 0x41 + card_of(device));
+    sim_information(card_of(device), "Bus Location", name, length);
+    for (char *letter = name; *letter; letter++)
+        if (*letter >= 'a' && *letter <= 'f')
+            *letter -= 'a' - 'A';
     return OK;
 }
 
 CUresult cuDeviceGetUuid(char uuid[16], CUdevice device)
 {
     CALL("cuDeviceGetUuid");
-    static const unsigned char head[8] = { 0x5c, 0xa1, 0xab, 0x1e, 0, 0, 0x40, 0 };
+    char text[64];
+    int digits = 0;
     memset(uuid, 0, 16);
-    memcpy(uuid, head, 8);
-    uuid[8] = (char)0x80;
-    uuid[14] = 0x10;
-    uuid[15] = (char)card_of(device);
+    for (const char *at = sim_information(card_of(device), "GPU UUID", text, sizeof text) + 4; *at && digits < 32; at++) {
+        if (*at == '-')
+            continue;
+        uuid[digits / 2] = (char)(uuid[digits / 2] << 4 | (*at <= '9' ? *at - '0' : *at - 'a' + 10));
+        digits++;
+    }
     return OK;
 }
 

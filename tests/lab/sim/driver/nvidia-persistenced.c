@@ -1,8 +1,14 @@
 /* Keeps the cards open, as the real daemon does; refuses to start without a loaded driver. */
-#define _GNU_SOURCE
-#include <fcntl.h>
-#include <signal.h>
 #include "state.h"
+#include <signal.h>
+
+#ifdef REAL_MODULES
+#define CONTROL (O_RDWR | O_CLOEXEC)
+#define REFRESH ":" /* the kernel counts by itself */
+#else
+#define CONTROL (O_PATH | O_CLOEXEC)
+#define REFRESH "/opt/gpu-sim/gpu-sim refresh"
+#endif
 
 static volatile sig_atomic_t stopped;
 static void stop(int number) { (void)number; stopped = 1; }
@@ -22,10 +28,9 @@ int main(int argc, char **argv)
         snprintf(path, sizeof path, "/usr/bin/nvidia-modprobe -c=%d >/dev/null 2>&1", i);
         if (system(path))
             return 1;
-        snprintf(path, sizeof path, "/dev/nvidia%d", i);
-        open(path, O_PATH | O_CLOEXEC);
+        sim_open(i);
     }
-    open("/dev/nvidiactl", O_PATH | O_CLOEXEC);
+    open("/dev/nvidiactl", CONTROL);
     /* The parent ends when the child is ready: systemd then finds the PID file and the counts are right. */
     int ready[2];
     char byte;
@@ -47,7 +52,7 @@ int main(int argc, char **argv)
     }
     signal(SIGTERM, stop);
     signal(SIGINT, stop);
-    if (system("/opt/gpu-sim/gpu-sim refresh") || write(ready[1], "", 1) != 1)
+    if (system(REFRESH) || write(ready[1], "", 1) != 1)
         return 1;
     close(ready[1]);
     while (!stopped)
@@ -55,5 +60,5 @@ int main(int argc, char **argv)
     unlink("/var/run/nvidia-persistenced/nvidia-persistenced.pid");
     for (int fd = 3; fd < 64; fd++)
         close(fd);
-    return system("/opt/gpu-sim/gpu-sim refresh") ? 1 : 0;
+    return system(REFRESH) ? 1 : 0;
 }
