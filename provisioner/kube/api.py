@@ -1,8 +1,4 @@
-"""The calls we make to the cluster: JSON through kubectl, bounded, patient with an API server that is away.
-
-Reads, creates, replaces and deletions go by `--raw`, so that kubectl neither asks for the list of kinds nor for
-schemas; only a patch, for which there is no `--raw`, names its kind.
-"""
+"""The calls we make to the cluster: JSON through kubectl, bounded, patient with an API server that is away."""
 
 from __future__ import annotations
 
@@ -53,7 +49,7 @@ class Api:
     def get(self, path: str, **query: str) -> Any:
         """The object or list at an API path. Raises NotFound, Forbidden, ApiUnreachable after `patience`, …"""
         where = path + ("?" + urlencode(query) if query else "")
-        return self.patiently(lambda: json.loads(self._run(["get", "--raw", where])))
+        return self.patiently(lambda: json.loads(self.kubectl.request("get", where)))
 
     def patiently(self, call: Callable[[], T]) -> T:
         """`call` again while the API gives no answer or asks for time, at most `patience` seconds."""
@@ -94,7 +90,7 @@ class Api:
     def pod_log(self, namespace: str, name: str, lines: int = 40) -> str:
         """The last lines that a pod printed."""
         path = _path(f"/api/v1/namespaces/{namespace}/pods", name) + f"/log?tailLines={lines}"
-        return self.patiently(lambda: self._run(["get", "--raw", path]))
+        return self.patiently(lambda: self.kubectl.request("get", path))
 
     def budgets(self) -> list[objects.Budget]:
         """PodDisruptionBudgets of all namespaces."""
@@ -140,17 +136,17 @@ class Api:
 
     def create(self, path: str, body: Json) -> Any:
         """POST. Raises Conflict where the object exists already."""
-        said = self._run(["create", "--raw", _managed(path), "-f", "-"], stdin=json.dumps(body))
+        said = self.kubectl.request("create", _managed(path), json.dumps(body))
         return json.loads(said or "{}")
 
     def replace(self, path: str, body: Json) -> Any:
         """PUT. Raises Conflict when `body`'s resourceVersion isn't the newest."""
-        return json.loads(self._run(["replace", "--raw", _managed(path), "-f", "-"], stdin=json.dumps(body)))
+        return json.loads(self.kubectl.request("replace", _managed(path), json.dumps(body)))
 
     def delete(self, path: str, **query: str) -> None:
         """DELETE; gone already is well."""
         try:
-            self._run(["delete", "--raw", path + ("?" + urlencode(query) if query else "")])
+            self.kubectl.request("delete", path + ("?" + urlencode(query) if query else ""))
         except NotFound:
             return
 
@@ -160,10 +156,8 @@ class Api:
         Raises Conflict when the node has changed since.
         """
         meta = {**(patch.get("metadata") or {}), "resourceVersion": version}
-        args = ["patch", "node", name, "--type=merge", "--patch-file=/dev/stdin", f"--field-manager={FIELD_MANAGER}"]
-        said = self._run(
-            [*args, "--output=json", "--show-managed-fields"], stdin=json.dumps({**patch, "metadata": meta})
-        )
+        path = _managed(_path("/api/v1/nodes", name))
+        said = self.kubectl.request("patch", path, json.dumps({**patch, "metadata": meta}))
         self._seen[name] = after = objects.node(json.loads(said))
         return after
 
@@ -239,8 +233,9 @@ class Api:
         except KubeError:
             return
 
-    def _run(self, args: list[str], stdin: str | None = None) -> str:
-        return self.kubectl.run(args, stdin=stdin, timeout=30.0)
+    def close(self) -> None:
+        """End the kubectl that was started for us."""
+        self.kubectl.close()
 
 
 def _path(collection: str, name: str) -> str:

@@ -15,7 +15,7 @@ from provisioner.engine.opening import open_session
 from provisioner.engine.session import Session, silent, whoami
 from provisioner.errors import EXIT_DONE, EXIT_FAILED, EXIT_INTERRUPTED, NotFound, ProvisionError, UsageError
 from provisioner.kube.api import Api
-from provisioner.kube.kubectl import kubectl_of
+from provisioner.kube.choice import kubectl_of
 from provisioner.model.event import Event, EventKind, Monitor
 from provisioner.model.lock import Role
 from provisioner.model.upgrade import ENDED, NodeRecord, Phase, PlannedNode, RollOptions, RollPlan, RollReport
@@ -122,6 +122,8 @@ class Roller:
             self._held = None
         for member in self.members.values():
             member.executor.close()
+        if self.api is not None:
+            self.api.close()
         if self._kubectl_executor is not None:
             self._kubectl_executor.close()
         self.session.close()

@@ -34,10 +34,12 @@ def cluster() -> Iterator[Cluster]:
 
 
 @pytest.fixture
-def kubectl(cluster: Cluster, tmp_path: Path) -> Kubectl:
+def kubectl(cluster: Cluster, tmp_path: Path) -> Iterator[Kubectl]:
     folder = tmp_path / "kubectl"
     folder.mkdir()
-    return Kubectl(cluster, folder)
+    made = Kubectl(cluster, folder)
+    yield made
+    made.close()
 
 
 def stop_shared() -> None:

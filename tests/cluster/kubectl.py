@@ -10,6 +10,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from provisioner.kube.api import Api
+from provisioner.kube.proxy import KubectlProxy
 from tests.cluster.cluster import Cluster
 
 
@@ -27,6 +29,17 @@ class Kubectl:
     def __init__(self, cluster: Cluster, folder: Path) -> None:
         self.cluster = cluster
         self._folder = folder
+        self._opened: list[Api] = []
+
+    def api(self, user: str = "admin", patience: float = 60) -> Api:
+        """The product's own way to the cluster, as this user; closed with this object."""
+        self._opened.append(Api(KubectlProxy(self.config(user)), patience=patience))
+        return self._opened[-1]
+
+    def close(self) -> None:
+        """End what ``api`` started."""
+        while self._opened:
+            self._opened.pop().close()
 
     def config(self, user: str = "admin") -> Path:
         path = self._folder / f"{user.replace(':', '-')}.kubeconfig"

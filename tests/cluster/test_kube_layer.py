@@ -17,7 +17,7 @@ from provisioner.config.templates import Templates
 from provisioner.errors import Conflict, Forbidden, Frozen, LeaseHeld, LeaseLost, NotFound
 from provisioner.kube import rbac
 from provisioner.kube.api import Api
-from provisioner.kube.kubectl import ControllerKubectl, HostKubectl
+from provisioner.kube.onhost import HostKubectl
 from provisioner.model.upgrade import NodeRecord, Phase
 from provisioner.transport.fake import ShellExecutor
 from provisioner.upgrade import cordon, daemons, lease, record, smoke
@@ -32,13 +32,9 @@ RBAC = Path(__file__).parents[2] / "templates/rbac/provision-upgrade.yaml"
 BARE = {"apiVersion": "v1", "kind": "ReplicaSet", "name": "r", "uid": "r-1", "controller": True}
 
 
-def api_of(kubectl: Kubectl, user: str = "admin") -> Api:
-    return Api(ControllerKubectl(kubectl.config(user)), patience=60)
-
-
 @pytest.fixture
 def api(kubectl: Kubectl) -> Api:
-    return api_of(kubectl)
+    return kubectl.api()
 
 
 def render(name: str, values: Mapping[str, Any]) -> str:
@@ -106,7 +102,7 @@ def test_events_are_what_describe_shows(cluster: Cluster, api: Api, kubectl: Kub
 
 
 def test_the_shipped_role_is_enough_and_a_missing_verb_is_named(cluster: Cluster, kubectl: Kubectl) -> None:
-    nobody = api_of(kubectl, "nobody-yet")
+    nobody = kubectl.api("nobody-yet")
     with pytest.raises(Forbidden, match="lacks what a roll needs") as caught:
         rbac.require(nobody)
     assert "create pods/eviction" in caught.value.why
@@ -123,7 +119,7 @@ def test_the_shipped_role_is_enough_and_a_missing_verb_is_named(cluster: Cluster
             "roleRef": {"apiGroup": group, "kind": kind, "name": "provision-upgrade"},
         }
         kubectl("create", "-f", "-", stdin=binding)
-    assert rbac.require(api_of(kubectl, "roller")) == []
+    assert rbac.require(kubectl.api("roller")) == []
     with pytest.raises(Forbidden) as said:
         nobody.node("n1")
     assert (said.value.verb, said.value.resource) == ("get", "nodes")
@@ -136,7 +132,7 @@ def test_of_two_holders_at_once_one_gets_the_lease(cluster: Cluster, kubectl: Ku
 
     def take(name: str) -> None:
         try:
-            held.append(lease.acquire(api_of(kubectl), name, Holder(f"{name}@host")))
+            held.append(lease.acquire(kubectl.api(), name, Holder(f"{name}@host")))
         except LeaseHeld as problem:
             refused.append(problem)
 
@@ -150,7 +146,7 @@ def test_of_two_holders_at_once_one_gets_the_lease(cluster: Cluster, kubectl: Ku
     assert refused[0].who == held[0].who
     held[0].check()
     held[0].release()
-    again = lease.acquire(api_of(kubectl), "carol", Holder("carol@host"))
+    again = lease.acquire(kubectl.api(), "carol", Holder("carol@host"))
     assert again.token > held[0].token
     again.release()
 
@@ -182,8 +178,8 @@ def test_a_killed_run_of_this_machine_is_followed_at_once(cluster: Cluster, kube
     cluster.ensure_namespace("kube-system")
     code = (
         "import sys, time; from pathlib import Path; from provisioner.kube.api import Api\n"
-        "from provisioner.kube.kubectl import ControllerKubectl; from provisioner.upgrade import holder, lease\n"
-        "lease.acquire(Api(ControllerKubectl(Path(sys.argv[1]))), 'r1', holder.this_process())\n"
+        "from provisioner.kube.proxy import KubectlProxy; from provisioner.upgrade import holder, lease\n"
+        "lease.acquire(Api(KubectlProxy(Path(sys.argv[1]))), 'r1', holder.this_process())\n"
         "print('held', flush=True); time.sleep(60)"
     )
     child = subprocess.Popen([sys.executable, "-c", code, str(kubectl.config())], stdout=subprocess.PIPE)

@@ -13,7 +13,6 @@ import pytest
 from provisioner.errors import Forbidden, LeaseHeld, LeaseLost
 from provisioner.kube import rbac
 from provisioner.kube.api import Api
-from provisioner.kube.kubectl import ControllerKubectl
 from provisioner.upgrade import daemons, drain, lease, smoke
 from provisioner.upgrade.cordon import cordon, uncordon
 from provisioner.upgrade.holder import Holder
@@ -35,7 +34,7 @@ def render(name: str, values: Mapping[str, Any]) -> str:
 def api(kubectl: Kubectl) -> Api:
     """As the service account of templates/rbac, which has just been applied."""
     kubectl("apply", "-f", str(TEMPLATES / "rbac" / "provision-upgrade.yaml"))
-    return Api(ControllerKubectl(kubectl.config(ACCOUNT)), patience=20)
+    return kubectl.api(ACCOUNT, patience=20)
 
 
 def test_the_rbac_file_gives_all_that_a_roll_needs_and_a_missing_verb_is_named(api: Api, kubectl: Kubectl) -> None:

@@ -9,13 +9,14 @@ from __future__ import annotations
 import copy
 import json
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 from provisioner.errors import ApiUnreachable, KubeError
 from provisioner.kube.api import Api
 from provisioner.kube.failures import failure
+from provisioner.kube.kubectl import Verb
 
 Object = dict[str, Any]
 
@@ -69,11 +70,12 @@ class MemoryKubectl:
             item["metadata"]["ownerReferences"] = [{"kind": controller, "name": "owner", "controller": True}]
         self.put(f"/api/v1/namespaces/default/pods/{name}", merge(item, more))
 
-    def run(self, args: Sequence[str], *, stdin: str | None = None, timeout: float = 30.0) -> str:
-        """See Kubectl.run."""
-        verb, rest = args[0], list(args[1:])
-        named = f"/api/v1/nodes/{rest[1]}" if verb == "patch" else rest[rest.index("--raw") + 1]
-        url = urlsplit(named)
+    def close(self) -> None:
+        """See Kubectl.close."""
+
+    def request(self, verb: Verb, path: str, body: str | None = None, *, timeout: float = 30.0) -> str:
+        """See Kubectl.request."""
+        url = urlsplit(path)
         call = f"{verb} {url.path}"
         self.before(call)
         with self._lock:
@@ -81,8 +83,8 @@ class MemoryKubectl:
             if self.silent:
                 self.silent -= 1
                 raise ApiUnreachable("no answer")
-            body: Object = json.loads(stdin) if stdin else {}
-            answer = self._answer(verb, url.path, {key: all_[0] for key, all_ in parse_qs(url.query).items()}, body)
+            query = {key: all_[0] for key, all_ in parse_qs(url.query).items()}
+            answer = self._answer(verb, url.path, query, json.loads(body) if body else {})
             if self.lost and verb != "get":
                 self.lost -= 1
                 raise ApiUnreachable("the answer was lost")
