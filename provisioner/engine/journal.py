@@ -7,11 +7,13 @@ import json
 import os
 import secrets
 import time
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from threading import Lock
 from typing import Any
 
+from provisioner.errors import UsageError
 from provisioner.model.event import Event
 
 DURABLE = {
@@ -47,15 +49,32 @@ def new_run_id() -> str:
 
 
 class Journal:
-    """Appends events as JSON lines; a monitor like any other. Thread-safe. Files are readable by their owner only."""
+    """Appends events as JSON lines; a monitor like any other. Thread-safe. Files are readable by their owner only.
+
+    Raises UsageError where a journal can't be begun. One that can't be written later (a full disk) doesn't end a run
+    that is changing hosts; `where` then says so.
+    """
 
     def __init__(self, inventory: Path, run: str) -> None:
         self.run = run
         self.folder = state_folder(inventory) / run
-        self.folder.mkdir(parents=True, mode=0o700, exist_ok=True)
         self.path = self.folder / "journal.jsonl"
         self._lock = Lock()
-        self._file = os.open(self.path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+        self._lost = ""
+        try:
+            self.folder.mkdir(parents=True, mode=0o700, exist_ok=True)
+            self._file = os.open(self.path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+        except OSError as error:
+            raise UsageError(
+                f"the run's journal can't be begun: {self.path}",
+                why=f"{error.strerror}; no host was changed",
+                remedy="make room or mend the folder, or name another with PROVISION_STATE_DIR",
+            ) from error
+
+    @property
+    def where(self) -> str:
+        """The journal's path, and what keeps it from being whole."""
+        return f"{self.path} (incomplete: {self._lost})" if self._lost else str(self.path)
 
     def __call__(self, event: Event) -> None:
         record: dict[str, Any] = {"at": round(event.at, 3), "kind": event.kind}
@@ -65,16 +84,25 @@ class Journal:
             if (value := getattr(event, key)) not in ("", {})
         }
         line = json.dumps(record, ensure_ascii=True, default=str) + "\n"
-        with self._lock:
+        with self._lock, self._noting():
             os.write(self._file, line.encode())
             if event.kind in DURABLE:
                 os.fsync(self._file)
 
+    @contextmanager
+    def _noting(self) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            self._lost = self._lost or error.strerror or str(error)
+
     def finish(self, report: dict[str, Any]) -> None:
         """Write the report and make this the inventory's last run."""
-        write_private(self.folder / "report.json", json.dumps(report, indent=2, ensure_ascii=False, default=str))
-        write_private(self.folder.parent / "last", self.run)
-        os.close(self._file)
+        with self._noting():
+            write_private(self.folder / "report.json", json.dumps(report, indent=2, ensure_ascii=False, default=str))
+            write_private(self.folder.parent / "last", self.run)
+        with self._noting():
+            os.close(self._file)
 
 
 def write_private(path: Path, text: str) -> None:

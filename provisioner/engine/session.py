@@ -221,15 +221,6 @@ class Session:
             self._tell(Event(end, time.time(), host.host, text=host.message or host.status.value))
         self._tell(Event("run-done", time.time(), data={"exit_code": code}))
         journal = self._journal
-        result = RunResult(
-            run=self.run_id,
-            kind=kind,
-            hosts=hosts,
-            exit_code=code,
-            journal=str(journal.path) if journal else "",
-            seconds=time.monotonic() - self._began,
-            interrupted=interrupted,
-        )
         if journal is not None:
             journal.finish(
                 {
@@ -240,7 +231,16 @@ class Session:
                     "hosts": {name: summary(host) for name, host in hosts.items()},
                 }
             )
-            self._journal = None
+        result = RunResult(
+            run=self.run_id,
+            kind=kind,
+            hosts=hosts,
+            exit_code=code,
+            journal=journal.where if journal else "",
+            seconds=time.monotonic() - self._began,
+            interrupted=interrupted,
+        )
+        self._journal = None
         return result
 
     # --- shared by the session's operations ------------------------------------------------------------------

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from provisioner.engine.journal import Journal, last_failed
+from provisioner.engine.journal import Journal, last_failed, state_folder
+from provisioner.errors import UsageError
 from provisioner.model.event import Event
 
 
@@ -56,3 +57,24 @@ def test_only_the_owner_reads_a_journal_and_each_line_is_json(tmp_path: Path) ->
     assert (journal.folder / "report.json").stat().st_mode & 0o077 == 0
     [line] = journal.path.read_text().splitlines()
     assert json.loads(line)["text"].startswith('text with "quotes"')
+
+
+def test_a_journal_that_cannot_be_begun_ends_the_run_before_any_host_is_changed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("PROVISION_STATE_DIR", str(tmp_path / "file"))
+    with pytest.raises(UsageError, match="can't be begun") as refused:
+        Journal(tmp_path / "prod.toml", "run-1")
+    assert "no host was changed" in refused.value.why
+
+
+def test_a_disk_that_is_full_does_not_end_a_run_that_changes_hosts(tmp_path: Path) -> None:
+    inventory = tmp_path / "prod.toml"
+    folder = state_folder(inventory) / "run-1"
+    folder.mkdir(parents=True)
+    (folder / "journal.jsonl").symlink_to("/dev/full")
+    journal = Journal(inventory, "run-1")
+    journal(Event("run-started", 1.0))
+    journal.finish(report(a="ok"))
+    assert journal.where == f"{journal.path} (incomplete: No space left on device)"
