@@ -14,7 +14,7 @@ from tests.lab.contents import repository
 from tests.lab.engine import docker, ensure_engine, run, say
 from tests.lab.host import HOSTS, LabHost
 from tests.lab.images import host_image
-from tests.lab.paths import CACHE, CLIENT_KEY, KNOWN_HOSTS, STATE
+from tests.lab.paths import CACHE, CLIENT_KEY, KNOWN_HOSTS, MACHINES, STATE
 from tests.lab.prepared import prepared_image, sid_image
 
 
@@ -99,13 +99,15 @@ def make_keys() -> None:
         say("making the client key and the host keys")
         _keygen(CLIENT_KEY, "provision-lab")
     lines = []
-    for spec in HOSTS.values():
-        key = STATE / "hosts" / spec.name / "ssh_host_ed25519_key"
+    owners = [(spec.name, (spec.port,)) for spec in HOSTS.values()]
+    # The machines with a kernel of their own are started from one saved state and so share one key.
+    for name, ports in [*owners, ("vm", tuple(MACHINES.values()))]:
+        key = STATE / "hosts" / name / "ssh_host_ed25519_key"
         if not key.exists():
             key.parent.mkdir(parents=True, exist_ok=True)
-            _keygen(key, spec.name)
+            _keygen(key, name)
         kind, public = key.with_suffix(".pub").read_text().split()[:2]
-        lines.append(f"[127.0.0.1]:{spec.port} {kind} {public}\n")
+        lines += [f"[127.0.0.1]:{port} {kind} {public}\n" for port in ports]
     KNOWN_HOSTS.write_text("".join(lines))
 
 
