@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from provisioner.facts.files import FileState
 from provisioner.model.action import Run, WriteFile
@@ -11,7 +12,9 @@ from provisioner.quoting import quote
 from provisioner.tasks.files.attributes import Attributes
 
 SECRET_MARK = "⟦secret:"
-"""What a reference to a secret begins with; a new file that holds one isn't readable for everybody."""
+"""What a reference to a secret begins with; a file that holds one isn't readable for everybody."""
+OTHERS = 0o007
+"""The permission bits of everybody."""
 
 
 def content_change(
@@ -36,6 +39,10 @@ def content_change(
             notes=link_notes(path, have),
         )
         return
+    notes = link_notes(path, have)
+    if SECRET_MARK in want and attributes.mode is None and have.mode & OTHERS:
+        attributes = replace(attributes, mode=have.mode & ~OTHERS)
+        notes += (f"{path} holds a secret, so others lose their access; the task's mode would say otherwise",)
     differing = attributes.differing(have)
     if have.content == want and not differing:
         return
@@ -47,7 +54,7 @@ def content_change(
         actions=(WriteFile(path, want, mode=attributes.mode, owner=attributes.owner, group=attributes.group),),
         before=have.content if changed else None,
         after=want if changed else None,
-        notes=link_notes(path, have),
+        notes=notes,
     )
 
 

@@ -23,8 +23,8 @@ class File(PathTask):
     Content comes from `content` (text, rendered with the host's variables) or from `source` (a file in `files/`
     beside the playbook, byte for byte); with neither, only mode and owner are kept, and a missing file is made
     empty. Attributes that aren't given stay as they are; a new file gets 0644 root:root, or 0600 when a secret
-    stands in it. A link is followed: the file it leads to is written. `state = "absent"` removes a file or a link
-    itself, never a folder.
+    stands in it, and a file that everybody may read loses that when it gets one. A link is followed: the file it
+    leads to is written. `state = "absent"` removes a file or a link itself, never a folder.
 
         [[stages.tasks]]
         task = "file"

@@ -125,6 +125,18 @@ def test_a_new_file_with_a_secret_is_for_root_alone() -> None:
     assert change.actions == (WriteFile("/etc/motd", "key=⟦secret:api⟧\n", mode=0o600),)
 
 
+def test_a_file_that_everybody_may_read_loses_that_with_a_secret_in_it() -> None:
+    """Whether the secret is new in it or not; a mode that the task names is the task's."""
+    text = "key=⟦secret:api⟧\n"
+    for before in ("key=\n", text):
+        (change,) = changes(File(path="/etc/motd", content=text), {MOTD: state(before, mode=0o644)})
+        assert change.actions == (WriteFile("/etc/motd", text, mode=0o640),)
+        assert "mode 0644 → 0640" in change.summary
+        assert "others lose their access" in change.notes[-1]
+    assert not changes(File(path="/etc/motd", content=text), {MOTD: state(text, mode=0o640)})
+    assert not changes(File(path="/etc/motd", content=text, mode="0644"), {MOTD: state(text, mode=0o644)})
+
+
 def test_source_comes_from_beside_the_playbook() -> None:
     (change,) = changes(File(path="/etc/motd", source="motd"), {MOTD: None}, context_of(files={"motd": "hello\n"}))
     assert change.after == "hello\n"
