@@ -4,11 +4,12 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 LAB := $(BIN)/python -m tests.lab
+VM := $(BIN)/python -m tests.vm
 INVENTORY := inventories/lab.toml
 NODES := gpu-k gpu-l gpu-m
 NODES_INVENTORY := inventories/lab-cluster.toml
 
-.PHONY: help venv lab-up cluster-up lab-down lab-reset lab-status demo test test-roll gpu-check lint clean
+.PHONY: help venv lab-up cluster-up lab-down lab-reset lab-status vm-up vm-down demo test test-roll gpu-check lint clean
 
 help:
 	@echo "make demo       lab of three bare hosts, then 'provision apply' twice"
@@ -19,6 +20,7 @@ help:
 	@echo "make lab-up     start the lab as it is; lab-reset makes its hosts bare again"
 	@echo "make lab-up CLUSTER=1   three more hosts too, with a driver, as nodes of a test cluster"
 	@echo "make lab-down   remove the lab's hosts and the cluster (images and caches stay)"
+	@echo "make vm-up      a machine with a kernel of its own, under QEMU, for inventories/vm.toml; vm-down ends it"
 	@echo "make gpu-check  on a host with a real card: where it differs from what the tests simulate"
 	@echo "make clean      remove hosts, virtual environment and the lab's keys"
 
@@ -50,6 +52,12 @@ lab-reset: venv
 lab-status: venv
 	$(LAB) status
 
+vm-up: venv
+	$(VM) up
+
+vm-down: venv
+	$(VM) down
+
 demo: venv
 	$(LAB) reset
 	$(BIN)/provision lock $(INVENTORY)
@@ -71,5 +79,5 @@ test-roll: venv lab-up
 gpu-check: venv
 	$(if $(filter 0,$(shell id -u)),,sudo )$(BIN)/python -m tests.gpucheck
 
-clean: lab-down
+clean: lab-down vm-down
 	rm -rf $(VENV) tests/lab/.state

@@ -58,7 +58,7 @@ class Lab:
 
     def _each(self, names: tuple[str, ...], do: Callable[[LabHost], None]) -> None:
         chosen = names or tuple(name for name, spec in HOSTS.items() if spec.shown)
-        with _lock():
+        with lock():
             ensure_engine()
             make_keys()
             _repository()
@@ -84,7 +84,7 @@ def _repository() -> Path:
 
 
 @contextmanager
-def _lock() -> Iterator[None]:
+def lock() -> Iterator[None]:
     """Two runs at once build things once."""
     STATE.mkdir(mode=0o700, exist_ok=True)
     with (STATE / "lock").open("w") as file:

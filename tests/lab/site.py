@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from tests.lab import LabHost
+from tests.lab.inside import Inside
 from tests.lab.paths import CLIENT_KEY, KNOWN_HOSTS
 
 PROVISION = str(Path(sys.executable).with_name("provision"))
@@ -45,7 +45,7 @@ class Site:
     def inventory(self) -> Path:
         return self.folder / "site.toml"
 
-    def write(self, *hosts: LabHost, text: str = "", playbook: str | None = None, user: str = "ops") -> None:
+    def write(self, *hosts: Inside, text: str = "", playbook: str | None = None, user: str = "ops") -> None:
         """The inventory of these hosts; `playbook` is the text of a playbook of its own, None means gpu-node."""
         (self.folder / "repo.asc").write_bytes((REPO / "tests/lab/keys/repo.asc").read_bytes())
         lines = [f'playbook = "{"book.toml" if playbook is not None else "gpu-node"}"', "[connection]"]

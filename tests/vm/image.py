@@ -16,7 +16,10 @@ from tests.lab.lab import make_keys
 from tests.lab.mirror import apt_options, debian_mirror
 from tests.lab.paths import CACHE, CLIENT_KEY, KEYS, STATE, fingerprint
 from tests.vm import disk
+from tests.vm.contents import repository
+from tests.vm.driver import nouveau
 from tests.vm.engine import install_missing_tools
+from tests.vm.kernel import kernels
 
 GUEST = Path(__file__).with_name("guest")
 ROOT_UUID = "0b9d2a54-55c4-4b0e-9f43-1f1d7a3c5e10"
@@ -34,9 +37,6 @@ _PACKAGES = (
 @functools.cache
 def system() -> Path:
     """The system's disk: Debian with the older of the two kernels, containerd, and a nouveau for the cards."""
-    from tests.vm.driver import nouveau
-    from tests.vm.kernel import kernels
-
     kernel, _ = kernels()
     return build((*kernel.image, *nouveau(kernel)))
 
@@ -91,16 +91,14 @@ def _key() -> str:
 @functools.cache
 def data() -> Path:
     """The second disk, label ``vm-data``: keys of this checkout, and /srv/lab-repo."""
-    from tests.vm.contents import repository
-
     return second_disk(repository())
 
 
-def second_disk(repository: Path) -> Path:
+def second_disk(packages: Path) -> Path:
     """The second disk with this repository; made where the repository (by its name) or the keys have changed."""
     make_keys()
     public = CLIENT_KEY.with_suffix(".pub")
-    recipe = [Path(__file__).read_text(), repository.name, public.read_text(), HOST_KEY.read_text()]
+    recipe = [Path(__file__).read_text(), packages.name, public.read_text(), HOST_KEY.read_text()]
     target = CACHE / f"vm-data-{fingerprint(recipe)}.img"
     if target.exists():
         return target
@@ -117,9 +115,9 @@ def second_disk(repository: Path) -> Path:
         shutil.copyfile(HOST_KEY, keys / HOST_KEY.name)
         (keys / HOST_KEY.name).chmod(0o600)
         try:
-            shutil.copytree(repository, folder / "lab-repo", symlinks=True, copy_function=os.link)
+            shutil.copytree(packages, folder / "lab-repo", symlinks=True, copy_function=os.link)
         except OSError as error:
-            raise LabError(f"{repository} can't be linked into {folder}: {error}. Both belong into {CACHE}.") from None
+            raise LabError(f"{packages} can't be linked into {folder}: {error}. Both belong into {CACHE}.") from None
         # What the guest's root and sshd trust must not belong to whoever runs the tests.
         run(root(["chown", "-R", "-h", "0:0", str(keys)]))
         disk.plain(folder, partial, label="vm-data")

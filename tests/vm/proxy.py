@@ -8,6 +8,7 @@ driver, and for ``lspci``.
 
 from __future__ import annotations
 
+import contextlib
 import socket
 import struct
 import threading
@@ -38,8 +39,9 @@ class Card:
 
     def close(self) -> None:
         self.end.close()
-        # Wakes the thread, which closes its end.
-        self._own.shutdown(socket.SHUT_RDWR)
+        # Wakes the thread, which closes its end; it has done so already where QEMU is gone.
+        with contextlib.suppress(OSError):
+            self._own.shutdown(socket.SHUT_RDWR)
 
     def _serve(self) -> None:
         with self._own:

@@ -1,0 +1,86 @@
+"""Fixtures for tests on machines with a kernel of their own. Every test below this folder carries the marker ``vm``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Literal
+
+import pytest
+
+from tests.lab.site import GPU_NODE, Site
+from tests.vm.engine import refusal
+from tests.vm.machine import Machine
+from tests.vm.states import Images, images
+
+HERE = Path(__file__).parent
+#: The inventory's text for a machine: packages bring compiled modules, two cards.
+VM_NODE = GPU_NODE + '[driver]\nmodules = "prebuilt"\n'
+State = Literal["bare", "node", "cold"]
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if HERE in item.path.parents:
+            item.add_marker("vm")
+
+
+@pytest.fixture(scope="session", name="images")
+def built() -> Images:
+    """Disks and the saved state "bare", built where they are missing."""
+    if refusal():
+        pytest.skip(refusal())
+    return images()
+
+
+@pytest.fixture(scope="session")
+def node(images: Images, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """A saved state: a machine that the product made a GPU node of, rebooted since, its cards taken out again."""
+    folder = tmp_path_factory.mktemp("node")
+    machine = images.machine("vm-a")
+    try:
+        machine.load(images.bare, cards=2)
+        site = Site(folder)
+        site.write(machine, text=VM_NODE)
+        for verb in (("lock",), ("apply", "--yes")):
+            done = site.run(*verb)
+            assert done.returncode == 0, done.stdout + done.stderr
+        machine.reboot()
+        again = site.json("plan")
+        assert again["exit_code"] == 0, again
+        machine.save(folder / "node.qcow2")
+    finally:
+        machine.remove()
+    yield folder / "node.qcow2"
+    (folder / "node.qcow2").unlink()
+
+
+@pytest.fixture
+def vm(images: Images, request: pytest.FixtureRequest) -> Iterator[Callable[..., Machine]]:
+    """``vm("bare", cards=1)`` is a running machine of the test's own, gone when the test ends.
+
+    "bare": loaded, nothing of NVIDIA on it, nouveau bound to the cards. "node": loaded, what the product made of a bare
+    machine with two cards, after a reboot. "cold": booted from the system's disk with the cards in their slots.
+    """
+    made: list[Machine] = []
+
+    def get(state: State = "bare", *, cards: int = 1, name: str = "vm-a") -> Machine:
+        machine = images.machine(name)
+        made.append(machine)
+        if state == "cold":
+            for card in range(cards):
+                machine.plug(card)
+            machine.start()
+        else:
+            machine.load(images.bare if state == "bare" else request.getfixturevalue("node"), cards=cards)
+        return machine
+
+    yield get
+    for machine in made:
+        machine.remove()
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> Site:
+    """An empty folder for an inventory and a playbook, with a state folder of its own."""
+    return Site(tmp_path)
