@@ -47,6 +47,12 @@ def driver_debs(version: str, *, broken: bool = False) -> Iterator[Deb]:
     """All packages of one driver version."""
     full = f"{version}-1"
     yield from user_space(version)
+    yield Deb(
+        "cuda-drivers",
+        full,
+        section="non-free/metapackages",
+        depends=f"nvidia-driver-cuda (>= {full}), nvidia-kernel-dkms (>= {full})",
+    )
     for name, licence in (("nvidia-kernel-open-dkms", "Dual MIT/GPL"), ("nvidia-kernel-dkms", "NVIDIA")):
         other = "nvidia-kernel-dkms" if "open" in name else "nvidia-kernel-open-dkms"
         yield Deb(
@@ -72,12 +78,6 @@ def user_space(version: str, *, real: bool = False) -> Iterator[Deb]:
         full,
         section="non-free/metapackages",
         depends=f"nvidia-driver-cuda (>= {full}), nvidia-kernel-open-dkms (>= {full})",
-    )
-    yield Deb(
-        "cuda-drivers",
-        full,
-        section="non-free/metapackages",
-        depends=f"nvidia-driver-cuda (>= {full}), nvidia-kernel-dkms (>= {full})",
     )
     yield Deb(
         "nvidia-driver-cuda",
