@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Literal
@@ -16,6 +17,8 @@ from tests.vm.states import Images, images
 HERE = Path(__file__).parent
 #: The inventory's text for a machine: packages bring compiled modules, two cards.
 VM_NODE = GPU_NODE + '[driver]\nmodules = "prebuilt"\n'
+#: Another name lets two runs of these tests go side by side.
+NAME = os.environ.get("PROVISION_VM", "vm-a")
 State = Literal["bare", "node", "cold"]
 
 
@@ -37,7 +40,7 @@ def built() -> Images:
 def node(images: Images, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """A saved state: a machine that the product made a GPU node of, rebooted since, its cards taken out again."""
     folder = tmp_path_factory.mktemp("node")
-    machine = images.machine("vm-a")
+    machine = images.machine(NAME)
     try:
         machine.load(images.bare, cards=2)
         site = Site(folder)
@@ -60,12 +63,13 @@ def vm(images: Images, request: pytest.FixtureRequest) -> Iterator[Callable[...,
     """``vm("bare", cards=1)`` is a running machine of the test's own, gone when the test ends.
 
     "bare": loaded, nothing of NVIDIA on it, nouveau bound to the cards. "node": loaded, what the product made of a bare
-    machine with two cards, after a reboot. "cold": booted from the system's disk with the cards in their slots.
+    machine with two cards, after a reboot. "cold": booted from the system's disk with the cards in their slots; it is
+    the only way to a machine with Secure Boot on (True) or off (False).
     """
     made: list[Machine] = []
 
-    def get(state: State = "bare", *, cards: int = 1, name: str = "vm-a") -> Machine:
-        machine = images.machine(name)
+    def get(state: State = "bare", *, cards: int = 1, name: str = NAME, secure_boot: bool | None = None) -> Machine:
+        machine = images.machine(name, secure_boot=secure_boot)
         made.append(machine)
         if state == "cold":
             for card in range(cards):

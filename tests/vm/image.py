@@ -16,6 +16,7 @@ from tests.lab.lab import make_keys
 from tests.lab.mirror import apt_options, debian_mirror
 from tests.lab.paths import CACHE, CLIENT_KEY, KEYS, STATE, fingerprint
 from tests.vm import disk
+from tests.vm.cached import made
 from tests.vm.contents import repository
 from tests.vm.driver import nouveau
 from tests.vm.engine import install_missing_tools
@@ -48,21 +49,19 @@ def build(debs: Iterable[Path]) -> Path:
     # A package is known by its name and content: a rebuilt one may keep its version.
     contents = [f"{path.name} {fingerprint([path.read_bytes().hex()])}" for path in debs]
     target = CACHE / f"vm-system-{fingerprint([*texts, *contents, _key()])}.img"
-    if target.exists():
-        return target
+    return made(target, lambda partial: _system(debs, partial))
+
+
+def _system(debs: list[Path], target: Path) -> None:
     install_missing_tools()
     say("building the machines' system from the Debian mirror (about a minute and a half)")
-    CACHE.mkdir(parents=True, exist_ok=True)
-    partial = target.with_suffix(".partial")
     folder = Path(tempfile.mkdtemp(prefix="vm-system-", dir=CACHE))
     try:
         folder.chmod(0o755)
         _debootstrap(folder / "root", debs)
-        disk.bootable(folder / "root", partial, size=SIZE, uuid=ROOT_UUID)
+        disk.bootable(folder / "root", target, size=SIZE, uuid=ROOT_UUID)
     finally:
         run(root(["rm", "-rf", "--one-file-system", str(folder)]))
-    partial.rename(target)
-    return target
 
 
 def _debootstrap(tree: Path, debs: list[Path]) -> None:
@@ -75,6 +74,8 @@ def _debootstrap(tree: Path, debs: list[Path]) -> None:
     )
     base = BASES["debian12"]
     command = ["mmdebstrap", "--mode=root", "--variant=minbase", f"--include={_PACKAGES}"]
+    # The guest's set-up writes a machine id, which all machines share: so no boot is the first one.
+    command.append("--skip=cleanup/reproducible")
     command += [f"--aptopt={line}" for line in apt_options()]
     keyring = Path("/usr/share/keyrings/debian-archive-keyring.gpg")
     if keyring.exists():
@@ -100,18 +101,18 @@ def second_disk(packages: Path) -> Path:
     public = CLIENT_KEY.with_suffix(".pub")
     recipe = [Path(__file__).read_text(), packages.name, public.read_text(), HOST_KEY.read_text()]
     target = CACHE / f"vm-data-{fingerprint(recipe)}.img"
-    if target.exists():
-        return target
+    return made(target, lambda partial: _data(packages, partial))
+
+
+def _data(packages: Path, target: Path) -> None:
     install_missing_tools()
     say("building the machines' second disk")
-    partial = target.with_suffix(".partial")
-    partial.unlink(missing_ok=True)
     with tempfile.TemporaryDirectory(prefix="vm-data-", dir=CACHE) as name:
         folder = Path(name)
         folder.chmod(0o755)
         keys = folder / "keys"
         keys.mkdir(mode=0o755)
-        shutil.copyfile(public, keys / "authorized_keys")
+        shutil.copyfile(CLIENT_KEY.with_suffix(".pub"), keys / "authorized_keys")
         shutil.copyfile(HOST_KEY, keys / HOST_KEY.name)
         (keys / HOST_KEY.name).chmod(0o600)
         try:
@@ -120,7 +121,5 @@ def second_disk(packages: Path) -> Path:
             raise LabError(f"{packages} can't be linked into {folder}: {error}. Both belong into {CACHE}.") from None
         # What the guest's root and sshd trust must not belong to whoever runs the tests.
         run(root(["chown", "-R", "-h", "0:0", str(keys)]))
-        disk.plain(folder, partial, label="vm-data")
-        run(root(["chown", "-R", "-h", f"{os.getuid()}:{os.getgid()}", str(keys), str(partial)]))
-    partial.rename(target)
-    return target
+        disk.plain(folder, target, label="vm-data")
+        run(root(["chown", "-R", "-h", f"{os.getuid()}:{os.getgid()}", str(keys), str(target)]))

@@ -14,6 +14,7 @@ from tests.lab.inside import Inside
 from tests.lab.paths import MACHINES
 from tests.vm.access import GUEST_PORT, Access
 from tests.vm.qemu import FIRST_SLOT, Hardware, Qemu, copy, overlay
+from tests.vm.secureboot import board
 
 #: The tests' own way in is this far above the port of the product's.
 ACCESS_OFFSET = 1000
@@ -23,14 +24,18 @@ class Machine(Inside):
     """A machine that is off until ``start`` or ``load``. Commands through ``exec`` don't touch the product's sshd.
 
     ``system`` and ``data`` are the disks of ``tests.vm.image``. Its own disk lies in a folder that ``remove`` deletes.
+    ``secure_boot``: None is a machine with a BIOS; True and False one with UEFI, which can only be booted, not saved
+    and loaded.
     """
 
-    def __init__(self, name: str, system: Path, data: Path) -> None:
+    def __init__(self, name: str, system: Path, data: Path, *, secure_boot: bool | None = None) -> None:
         self.name = name
         self.port = MACHINES[name]
         folder = Path(tempfile.mkdtemp(prefix=f"provision-{name}-"))
         ports = {self.port: 22, self.port + ACCESS_OFFSET: GUEST_PORT}
         self.hardware = Hardware(name, folder, data, ports)
+        if secure_boot is not None:
+            self.hardware.board = board(folder, enforced=secure_boot)
         self._system = system
         self._qemu: Qemu | None = None
         self._access = Access(folder, self.port + ACCESS_OFFSET, self.port)
@@ -102,9 +107,7 @@ class Machine(Inside):
         qemu = self._on()
         qemu.save()
         qemu.cut()
-        partial = state.with_suffix(".partial")
-        copy(self.hardware.disk, partial)
-        partial.rename(state)
+        copy(self.hardware.disk, state)
 
     def load(self, state: Path, *, cards: int = 0) -> None:
         """Go on from a saved state, its disk included, with this number of cards plugged in.

@@ -11,6 +11,7 @@ from tests.lab.engine import ensure_engine, say
 from tests.lab.lab import lock
 from tests.lab.paths import CACHE, fingerprint
 from tests.vm import image, qemu
+from tests.vm.cached import made
 from tests.vm.engine import install_missing_tools, version
 from tests.vm.machine import Machine
 
@@ -23,9 +24,9 @@ class Images:
     data: Path
     bare: Path
 
-    def machine(self, name: str) -> Machine:
+    def machine(self, name: str, *, secure_boot: bool | None = None) -> Machine:
         """A machine that is off."""
-        return Machine(name, self.system, self.data)
+        return Machine(name, self.system, self.data, secure_boot=secure_boot)
 
 
 @functools.cache
@@ -42,17 +43,17 @@ def _bare(system: Path, data: Path) -> Path:
     """A state belongs to the disks, to QEMU's version and to its arguments."""
     recipe = [system.name, data.name, version(), Path(qemu.__file__).read_text(), Path(__file__).read_text()]
     target = CACHE / f"vm-bare-{fingerprint(recipe)}.qcow2"
-    if target.exists():
-        return target
+    return made(target, lambda partial: _boot(Machine("vm-d", system, data), partial))
+
+
+def _boot(machine: Machine, state: Path) -> None:
     say("booting a machine, to save it as it is then")
-    machine = Machine("vm-d", system, data)
     try:
         machine.start(seconds=300)
         _quiet(machine)
-        machine.save(target)
+        machine.save(state)
     finally:
         machine.remove()
-    return target
 
 
 def _quiet(machine: Machine) -> None:
