@@ -39,7 +39,10 @@ def gate(change: Change, facts: Facts, ctx: Context) -> Change:
                 ctx.command("apply", *limit, "--disruptive"),
             )
     elif isinstance(workload, Known) and workload.value.busy and not ctx.options.disruptive:
-        return change.defer(busy_reason(change, workload.value), ctx.command("apply", *limit, "--disruptive"))
+        # A node of a cluster is drained by a roll; elsewhere only a person knows what may be hurt.
+        command = ctx.command("upgrade-driver", "--deferred", *limit) if kubelet else ""
+        command = command or ctx.command("apply", *limit, "--disruptive")
+        return change.defer(busy_reason(change, workload.value), command)
     return change
 
 

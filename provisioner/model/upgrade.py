@@ -7,6 +7,9 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Literal
 
+Kind = Literal["driver", "toolkit", "deferred"]
+"""What a roll brings: another driver, another toolkit, or the restarts that `apply` deferred."""
+
 
 class Phase(Enum):
     """What is being done to a node. A phase is recorded before its side effect and may be entered again: each is
@@ -32,10 +35,9 @@ class Phase(Enum):
     FAILED = "failed"
     ROLLED_BACK = "rolled-back"
     BROKEN = "broken"
-    SKIPPED = "skipped"
 
 
-ENDED = frozenset({Phase.DONE, Phase.FAILED, Phase.ROLLED_BACK, Phase.BROKEN, Phase.SKIPPED})
+ENDED = frozenset({Phase.DONE, Phase.FAILED, Phase.ROLLED_BACK, Phase.BROKEN})
 """Phases in which nothing more happens to a node. FAILED: it was left as it had been (uncordoned if the cordon was
 ours); ROLLED_BACK: the previous driver works again; BROKEN: still cordoned, labelled, a person is needed."""
 
@@ -68,6 +70,7 @@ class NodeRecord:
     """Where one node is: the content of its annotation (or of the host's file where there is no cluster).
 
     run         id of the roll; token: its fencing number, which only grows from roll to roll
+    kind        what the roll brings, so that going on needs no option
     back        True on the way back to the previous packages
     reboot      the driver comes into effect by a reboot, not by unload and load
     cordoned_before  owners of the cordon before this roll: () the node was schedulable
@@ -83,6 +86,7 @@ class NodeRecord:
     phase: Phase = Phase.PENDING
     run: str = ""
     token: int = 0
+    kind: Kind = "driver"
     back: bool = False
     reboot: bool = False
     source: str = ""
@@ -113,7 +117,7 @@ class RollOptions:
     rollback: Literal["auto", "never"] = "auto"
     pause_between: float = 0.0
     soak: float = 0.0
-    kind: Literal["driver", "toolkit", "deferred"] = "driver"
+    kind: Kind = "driver"
 
 
 @dataclass(frozen=True)

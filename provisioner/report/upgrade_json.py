@@ -67,6 +67,7 @@ def _record(record: NodeRecord, seconds: dict[str, float]) -> dict[str, Any]:
         "host": record.host,
         "node": record.node or None,
         "run": record.run,
+        "kind": record.kind,
         "back": record.back,
         "source": record.source,
         "target": record.target,

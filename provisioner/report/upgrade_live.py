@@ -13,7 +13,7 @@ from provisioner.report.printable import one_line
 from provisioner.report.progress import happening
 
 _ENDED = frozenset(phase.value for phase in ENDED)
-_GOOD = frozenset({Phase.DONE.value, Phase.SKIPPED.value})
+_GOOD = frozenset({Phase.DONE.value})
 
 
 @dataclass(slots=True)

@@ -29,7 +29,7 @@ _WHEN = {
     Phase.BROKEN: "find out why, mend it, then roll it again",
 }
 
-_UNTOUCHED = frozenset({Phase.PENDING, Phase.LOCK, Phase.SKIPPED, Phase.DONE, Phase.FAILED, Phase.ROLLED_BACK})
+_UNTOUCHED = frozenset({Phase.PENDING, Phase.LOCK, Phase.DONE, Phase.FAILED, Phase.ROLLED_BACK})
 """Phases in which this roll has no cordon on the node."""
 
 
@@ -198,7 +198,13 @@ def _time(record: NodeRecord, report: RollReport, now: float | None) -> str:
 
 
 def _versions(record: NodeRecord) -> str:
-    if record.phase in (Phase.FAILED, Phase.ROLLED_BACK):
+    """The version that the node has or moves to; what else than the driver was rolled stands before it."""
+    shown = _moved(record)
+    return shown if record.kind == "driver" else f"{record.kind} {shown}"
+
+
+def _moved(record: NodeRecord) -> str:
+    if record.kind == "deferred" or record.phase in (Phase.FAILED, Phase.ROLLED_BACK):
         return record.source or "-"
     if record.phase is Phase.DONE:
         return record.target or "-"

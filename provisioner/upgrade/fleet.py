@@ -15,7 +15,7 @@ from provisioner.kube import rbac
 from provisioner.kube.api import Api
 from provisioner.model.fact import Probe
 from provisioner.model.lock import Role
-from provisioner.model.upgrade import NodeRecord, Phase, PlannedNode, RollOptions, RollPlan
+from provisioner.model.upgrade import Kind, NodeRecord, Phase, PlannedNode, RollOptions, RollPlan
 from provisioner.tasks.packaging.choose import backend_for
 from provisioner.upgrade import checks, deferred, hoststep, identity, pods, prefetch
 from provisioner.upgrade.member import Member
@@ -39,10 +39,26 @@ class Fleet:
     moved: Mapping[str, str] = field(default_factory=dict)
     named: frozenset[str] = frozenset()
 
+    @property
+    def speaker(self) -> str | None:
+        """The host that kubectl runs on, None where it is this machine."""
+        cluster = self.session.inventory.cluster
+        return cluster.kubectl_on if cluster is not None else None
+
+    def be(self, kind: Kind) -> None:
+        """From now on this is a roll of that kind. What `apply` deferred has no packages to go back to."""
+        self.options = replace(self.options, kind=kind)
+        if kind == "deferred":
+            self.options = replace(self.options, rollback="never")
+        self.kind = "toolkit" if kind == "toolkit" else "driver"
+        for member in self.members.values():
+            member.kind = self.kind
+
     def plan(self) -> RollPlan:
         """Read all hosts and the cluster, and say what the roll would do. Changes nothing."""
         lacking = rbac.require(self.api) if self.api is not None else []
         files = self._files_to_move()
+        inventory = self.session.inventory
         self.read()
         picture, refused = self.picture()
         left_out: dict[str, str] = {}
@@ -70,7 +86,7 @@ class Fleet:
                 left_out[name] = found.reason
             else:
                 refused[name] = found.reason
-        taken = ordered(nodes, self.session.inventory.groups, self.options.order, self.options.canary)
+        taken = ordered(nodes, inventory.groups, self.options.order, self.options.canary, self.speaker)
         for lone in nodes:
             if lone not in taken:
                 left_out[lone.host] = "member of the control plane: taken only when --order names its group"
@@ -195,35 +211,57 @@ class Fleet:
         fetched = prefetch.prefetch(fence, target, previous).run(member.executor)
         return self._check(member, picture, fetched)
 
-    def unfinished(self, refused: dict[str, str]) -> list[NodeRecord]:
-        """Records of hosts that an earlier roll left in the middle. Those that can't be gone on with move to `refused`;
-        one that doesn't answer can: its phase waits for it, and says what follows when it stays away."""
-        found = []
+    def records(self, refused: dict[str, str]) -> dict[str, NodeRecord]:
+        """Host → what earlier rolls left on record. A host that doesn't answer has its record on its node all the same;
+        hosts whose record can't be read move to `refused`."""
+        found = {}
         for name, member in self.members.items():
             if member.facts is None and self.api is not None:
                 member.node = member.node or member.ctx.host.node or name
             elif name in refused:
                 continue
             try:
-                known = member.kept_record(self.api) if member.facts is not None or self.api is not None else None
-                if known is None or not in_the_middle(known):
-                    continue
-                if member.facts is not None:
-                    self._same_target(member, known)
+                known = member.kept_record(self.api)
             except NotFound:
                 continue
             except ProvisionError as error:
                 refused[name] = one_line(error)
                 continue
-            refused.pop(name, None)
-            found.append(replace(known, host=name, node=member.node))
+            if known is not None:
+                found[name] = known
         return found
 
-    def _same_target(self, member: Member, known: NodeRecord) -> None:
-        """Raises UsageError when inventory and lock want another version than the roll that is to be gone on with."""
+    def unfinished(self, known: Mapping[str, NodeRecord], refused: dict[str, str]) -> list[NodeRecord]:
+        """Records of nodes that an earlier roll left in the middle. Those that can't be gone on with move to `refused`;
+        one that doesn't answer can: its phase waits for it, and says what follows when it stays away."""
+        found = []
+        for name, record in known.items():
+            member = self.members[name]
+            if not in_the_middle(record):
+                continue
+            try:
+                self._same_roll(member, record)
+            except ProvisionError as error:
+                refused[name] = one_line(error)
+                continue
+            refused.pop(name, None)
+            found.append(replace(record, host=name, node=member.node))
+        return found
+
+    def _same_roll(self, member: Member, known: NodeRecord) -> None:
+        """Raises UsageError when this roll is of another kind than the one that is to be gone on with, or inventory and
+        lock want another version than that one."""
+        if known.kind != self.options.kind:
+            raise UsageError(
+                f"{member.host} is in the middle of a roll of another kind",
+                why=f"{known.kind} run {known.run} left it while {known.phase.value}; this is {self.options.kind}",
+                remedy="go on with --resume alone, once more for each kind",
+            )
+        if member.facts is None or known.kind == "deferred":
+            return
         closure = member.wanted()
         wanted = closure.driver if self.kind == "driver" else closure.toolkit
-        if self.options.kind != "deferred" and wanted != known.target:
+        if wanted != known.target:
             raise UsageError(
                 f"{member.host} is on its way to {known.target}",
                 why=f"run {known.run} left it while {known.phase.value}; inventory and lock want {self.kind} {wanted}",

@@ -17,7 +17,6 @@ from provisioner.errors import EXIT_DONE, EXIT_FAILED, EXIT_INTERRUPTED, NotFoun
 from provisioner.kube.api import Api
 from provisioner.kube.choice import kubectl_of
 from provisioner.model.event import Event, EventKind, Monitor
-from provisioner.model.lock import Role
 from provisioner.model.upgrade import ENDED, NodeRecord, Phase, PlannedNode, RollOptions, RollPlan, RollReport
 from provisioner.transport.executor import Connector
 from provisioner.upgrade import hoststep, lease, pods, window
@@ -27,7 +26,7 @@ from provisioner.upgrade.member import Member
 from provisioner.upgrade.node import one_line
 from provisioner.upgrade.phases import Work
 from provisioner.upgrade.roll import WELL, Rolling, Task
-from provisioner.upgrade.selection import kept_out
+from provisioner.upgrade.selection import kept_out, kind_of
 from provisioner.upgrade.smoke import IMAGE, Smoke
 
 
@@ -82,9 +81,7 @@ class Roller:
         ask_canary: Callable[[str], bool] | None,
         named: frozenset[str],
     ) -> None:
-        # What apply deferred has no packages to go back to.
         self.session = session
-        self.options = replace(options, rollback="never") if options.kind == "deferred" else options
         self._monitor, self._ask_canary = monitor, ask_canary
         self._stop = threading.Event()
         self.run_id = new_run_id()
@@ -92,13 +89,11 @@ class Roller:
         self._held: lease.Held | lease.Unleased | None = None
         self._seconds: dict[str, dict[str, float]] = {}
         self._phase_began: dict[str, float] = {}
-        kind: Role = "toolkit" if options.kind == "toolkit" else "driver"
         self.members = {
             host.name: Member(
                 session.steps(host.name).ctx,
                 session.connect(host),
                 session.secrets,
-                kind,
                 steps=session.steps(host.name),
                 stages=tuple(stage.name for stage in session.playbook.stages),
             )
@@ -107,13 +102,19 @@ class Roller:
         self._kubectl_executor = self._cluster_executor()
         cluster = session.inventory.cluster
         self.api = Api(kubectl_of(cluster, self._kubectl_executor), stop=self._stop) if cluster is not None else None
-        self.fleet = Fleet(session, self.options, self.api, self.members, self._stop, kind, moved, named)
+        self.fleet = Fleet(session, options, self.api, self.members, self._stop, moved=moved, named=named)
+        self.fleet.be(options.kind)
 
     def __enter__(self) -> Roller:
         return self
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+    @property
+    def options(self) -> RollOptions:
+        """As the roll understands them: one that is gone on with takes its kind from the records."""
+        return self.fleet.options
 
     def close(self) -> None:
         """Give the lease back and end all connections."""
@@ -173,12 +174,15 @@ class Roller:
             node=node.node,
             run=self.run_id,
             token=fence.token,
+            kind=self.options.kind,
             reboot=self.options.reboot == "always" and self.options.kind != "deferred",
             source=node.source,
             target=node.target,
         )
         canary = bool(self.options.canary) and first
-        return Task(record, self._work(node.host, fence), canary=canary, serial=node.control_plane)
+        # While the host that kubectl runs on restarts, nobody hears of the cluster.
+        serial = node.control_plane or node.host == self.fleet.speaker
+        return Task(record, self._work(node.host, fence), canary=canary, serial=serial)
 
     def _work(self, host: str, fence: hoststep.Fence) -> Work:
         assert self._held is not None
@@ -226,7 +230,7 @@ class Roller:
             stopped=rolling.stopped,
             outdated=self._outdated(rolling.records, began),
             seconds=self._seconds,
-            journal=str(self._journal.path) if self._journal else "",
+            journal=self._journal.where if self._journal else "",
             interrupted=self._stop.is_set(),
         )
         if self._journal is not None:
@@ -256,15 +260,19 @@ class Roller:
     # --- going on, looking, ending -------------------------------------------------------------------------------
 
     def resume(self) -> RollReport:
-        """Bring nodes that an earlier roll left in the middle to their end, then go on with those not begun."""
+        """Bring nodes that an earlier roll left in the middle to their end, then go on with those not begun. What is
+        rolled, driver, toolkit or deferred restarts, is in the records; options that name it have the last word."""
         self.fleet.read()
         _, refused = self.fleet.picture()
+        known = self.fleet.records(refused)
+        if self.options.kind == "driver":
+            self.fleet.be(kind_of(known.values()) or "driver")
         fence = self._fence()
         self._journal = Journal(self.session.inventory.path, self.run_id)
         self._tell_run("roll-started", "going on where an earlier run ended")
         tasks = []
-        for known in self.fleet.unfinished(refused):
-            record = replace(known, run=self.run_id, token=fence.token)
+        for left in self.fleet.unfinished(known, refused):
+            record = replace(left, run=self.run_id, token=fence.token)
             tasks.append(Task(record, self._work(record.host, fence)))
         if not tasks:
             plan = self.prepare(self.plan())
@@ -274,7 +282,8 @@ class Roller:
             return replace(first, refused={**first.refused, **refused})
         rest = self.prepare(self.plan())
         if not rest.nodes:
-            return replace(first, left_out=rest.left_out, refused=rest.refused)
+            code = EXIT_FAILED if rest.refused else first.exit_code
+            return replace(first, exit_code=code, left_out=rest.left_out, refused=rest.refused)
         second = self.run(rest)
         return replace(
             second,

@@ -1,19 +1,19 @@
 """Where a node is, as JSON: an annotation on the node, or a file on the host where there is no cluster.
 
 Forward compatible: fields that we don't know are left alone by a reader, fields that are missing have their default.
-A phase that we don't know was written by a newer provision, and nothing is guessed about it.
+A phase, or a kind of roll, that we don't know was written by a newer provision, and nothing is guessed about it.
 """
 
 from __future__ import annotations
 
 import json
 from dataclasses import fields
-from typing import Any
+from typing import Any, get_args
 
 from provisioner.errors import LeaseLost, ProvisionError
 from provisioner.kube.api import Api
 from provisioner.kube.objects import Node
-from provisioner.model.upgrade import NodeRecord, Phase
+from provisioner.model.upgrade import Kind, NodeRecord, Phase
 
 ANNOTATION = "provision.dev/upgrade"
 SCHEMA = 1
@@ -53,6 +53,8 @@ def from_json(text: str) -> NodeRecord:
         values["phase"] = Phase(values.get("phase", Phase.PENDING.value))
         for name, value in values.items():
             values[name] = _typed(name, value)
+        if values.get("kind", "driver") not in get_args(Kind):
+            raise ValueError(f"{values['kind']!r} is no kind of roll that we know")
     except (ValueError, TypeError) as problem:
         raise RecordUnreadable(
             "the record of an upgrade can't be read",

@@ -13,7 +13,7 @@ from provisioner.model.upgrade import ENDED, NodeRecord, Phase, RollOptions
 from provisioner.upgrade.node import Doer, Tell, drive, one_line
 from provisioner.upgrade.window import Window
 
-WELL = frozenset({Phase.DONE, Phase.SKIPPED})
+WELL = frozenset({Phase.DONE})
 POLL = 0.5
 
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from provisioner.kube.objects import Budget, Node, Pod
-from provisioner.model.upgrade import ENDED, NodeRecord, Phase, PlannedNode
+from provisioner.model.upgrade import ENDED, Kind, NodeRecord, Phase, PlannedNode
 from provisioner.upgrade import cordon
 from provisioner.upgrade import pods as rules
 from provisioner.upgrade.checks import HostCheck
@@ -65,6 +65,14 @@ def in_the_middle(record: NodeRecord | None) -> str:
     if record is None or record.phase in ENDED or record.phase is Phase.PENDING:
         return ""
     return f"run {record.run} left it while {record.phase.value}: go on with --resume first"
+
+
+def kind_of(records: Iterable[NodeRecord]) -> Kind | None:
+    """What the latest roll was about, by its records: of nodes in the middle where there are any. None: no record."""
+    known = list(records)
+    middle = [record for record in known if in_the_middle(record)]
+    latest = max(middle or known, key=lambda record: (record.token, record.since), default=None)
+    return None if latest is None else latest.kind
 
 
 def notes_of(host: str, picture: Picture) -> tuple[str, ...]:

@@ -1,6 +1,6 @@
 """What a roll costs a node: seconds cordoned, and on what they were spent.
 
-    python -m tests.bench.upgrade [HOST…]
+    python -m tests.bench.upgrade [--prepare] [HOST…]
 
 Rolls the hosts (gpu-k gpu-l gpu-m of the lab, as nodes of a test cluster of its own) to the driver version that they
 don't have: first one of them alone, then all of them at once. Prints for every node the seconds it was cordoned, what
@@ -26,6 +26,7 @@ from tests.cluster.cluster import Cluster
 from tests.cluster.kubectl import Kubectl
 from tests.lab import Lab
 from tests.lab.site import Site
+from tests.roll.prepared import prepare, unsound
 from tests.roll.scene import ACCOUNT, OPTIONS, RBAC, Scene
 
 SHARES: Mapping[str, tuple[Phase, ...]] = {
@@ -106,10 +107,18 @@ def main() -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("hosts", nargs="*", default=["gpu-k", "gpu-l", "gpu-m"])
-    chosen = parser.parse_args().hosts
+    parser.add_argument("--prepare", action="store_true", help="make hosts without a working driver anew, with one")
+    given = parser.parse_args()
+    chosen: list[str] = given.hosts
     lab = Lab()
     lab.up(*chosen)
     with tempfile.TemporaryDirectory() as text, state_in(Path(text) / "state"):
+        bare = unsound([lab.host(name) for name in chosen])
+        if bare and not given.prepare:
+            named = ", ".join(host.name for host in bare)
+            raise SystemExit(f"{named}: no working driver to upgrade from; begin with --prepare, which makes them anew")
+        if bare:
+            prepare(lab, bare, Path(text))
         cluster = Cluster.start()
         kubectl = Kubectl(cluster, Path(text))
         try:

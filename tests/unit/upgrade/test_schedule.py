@@ -38,6 +38,14 @@ def test_the_control_plane_comes_last_and_only_when_it_is_named() -> None:
     assert hosts(given, ("masters",), canary="cp02")[-2:] == ["cp02", "cp01"]
 
 
+def test_the_host_that_kubectl_runs_on_is_behind_all_others() -> None:
+    given = nodes("gpu01", "cp01", "gpu02", "cp02")
+    order = ("masters",)
+    assert [node.host for node in ordered(given, GROUPS, order, "", "gpu01")] == ["gpu02", "cp01", "cp02", "gpu01"]
+    assert [node.host for node in ordered(given, GROUPS, order, "", "cp01")] == ["gpu01", "gpu02", "cp02", "cp01"]
+    assert ordered(given, GROUPS, order, "gpu01", "gpu01")[0].host == "gpu01", "a person named it as the canary"
+
+
 def test_names_that_mean_nothing_are_refused() -> None:
     with pytest.raises(UsageError, match="there is no group 'trian'"):
         hosts(nodes("gpu01"), ("trian",))
