@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import tempfile
 from collections.abc import Iterable
 from pathlib import Path
@@ -15,13 +14,14 @@ from tests.lab.images import base_image, downloaded
 from tests.lab.paths import CACHE, KEYS, LAB, SIM, fingerprint
 from tests.lab.repository import publish
 from tests.vm import driver
+from tests.vm.cached import filling
 from tests.vm.kernel import BASE, kernels, packages, with_updates
 
 #: What the product or a test may want, with what it needs beyond the base system. Those of the base system that the
 #: machines lack are named one by one.
 _ORDINARY = (
-    "dkms gcc make python3 unattended-upgrades lsb-release python3-apt python3-distro-info distro-info-data "
-    "python-apt-common python3-dbus python3-gi ucf gpg gpgconf curl mokutil pciutils psmisc hello tree"
+    "dkms gcc make xz-utils python3 unattended-upgrades lsb-release python3-apt python3-distro-info distro-info-data "
+    "python-apt-common python3-dbus python3-gi libglib2.0-0 ucf gpg gpgconf curl mokutil pciutils psmisc hello tree"
 )
 
 
@@ -47,9 +47,7 @@ def repository() -> Path:
     for deb in set(newer.headers) - set(boots.headers):
         del ordinary[deb.name]
     say("building the machines' repositories")
-    partial = folder.with_suffix(".partial")
-    shutil.rmtree(partial, ignore_errors=True)
-    with tempfile.TemporaryDirectory(prefix="vm-repo-", dir=CACHE) as name:
+    with tempfile.TemporaryDirectory(prefix="vm-debs-", dir=CACHE) as name, filling(folder) as partial:
         made = Path(name)
         tools = _built((deb for version in toolkit.VERSIONS for deb in toolkit.toolkit_debs(version)), made / "tools")
         components: dict[str, list[Path]] = {"main": [*tools], "dkms": [*tools], "broken": []}
@@ -60,8 +58,6 @@ def repository() -> Path:
         components["broken"] = _built(driver.broken_debs(), made / "broken")
         publish(partial / "nvidia", {"debian12": components}, origin="NVIDIA", label="NVIDIA CUDA")
         publish(partial / "debian", {"debian12": {"main": ordinary.values()}}, origin="Debian", label="Debian")
-    partial.chmod(0o755)
-    partial.rename(folder)
     return folder
 
 

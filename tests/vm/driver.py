@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -11,6 +9,7 @@ from tests.lab.debs import Deb, File, build
 from tests.lab.driver import BROKEN, user_space
 from tests.lab.paths import CACHE, fingerprint
 from tests.vm import modules_built
+from tests.vm.cached import filling
 from tests.vm.kernel import Kernel
 
 #: Two branches; compiled modules are there for both.
@@ -89,13 +88,8 @@ def nouveau(kernel: Kernel) -> tuple[Path]:
     )
     folder = CACHE / f"vm-nouveau-{fingerprint([repr(deb)])}"
     if not folder.exists():
-        partial = Path(tempfile.mkdtemp(prefix="vm-nouveau-", dir=CACHE))
-        build(deb, partial)
-        partial.chmod(0o755)
-        try:
-            partial.rename(folder)
-        except OSError:  # somebody else was faster
-            shutil.rmtree(partial)
+        with filling(folder) as partial:
+            build(deb, partial)
     return (folder / deb.filename,)
 
 

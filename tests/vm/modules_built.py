@@ -11,6 +11,7 @@ from tests.lab.debs import File
 from tests.lab.engine import say
 from tests.lab.images import base_image, in_container
 from tests.lab.paths import CACHE, fingerprint
+from tests.vm.cached import filling
 from tests.vm.kernel import BASE, Kernel, kernels, packages
 
 SOURCES = Path(__file__).resolve().parent / "modules"
@@ -62,15 +63,6 @@ def _compiled(versions: tuple[str, ...]) -> Path:
     if folder.exists():
         return folder
     say("compiling the stand-in kernel modules")
-    partial = folder.with_suffix(".partial")
-    shutil.rmtree(partial, ignore_errors=True)
-    for kernel in both:
-        for version in versions:
-            at = partial / kernel.release / version
-            at.mkdir(parents=True)
-            for name, file in source(version).items():
-                (at / name).write_bytes(file.content)
-        shutil.copytree(SOURCES / "nouveau", partial / kernel.release / "nouveau")
     wanted = " ".join(f"/debs/{deb.name}" for deb in debs if not deb.name.startswith("linux-image-"))
     # Built in the container, whose file system is fast, and with its owner.
     script = (
@@ -80,6 +72,13 @@ def _compiled(versions: tuple[str, ...]) -> Path:
         "for f in */*/*.ko; do strip --strip-debug $f; cp $f /out/$f; done\n"
         f"chown -R {os.getuid()}:{os.getgid()} /out\n"
     )
-    in_container(base_image(BASE), script, f"{debs[0].parent}:/debs:ro", f"{partial}:/out")
-    partial.rename(folder)
+    with filling(folder) as partial:
+        for kernel in both:
+            for version in versions:
+                at = partial / kernel.release / version
+                at.mkdir(parents=True)
+                for name, file in source(version).items():
+                    (at / name).write_bytes(file.content)
+            shutil.copytree(SOURCES / "nouveau", partial / kernel.release / "nouveau")
+        in_container(base_image(BASE), script, f"{debs[0].parent}:/debs:ro", f"{partial}:/out")
     return folder
