@@ -76,7 +76,7 @@ def _debootstrap(tree: Path, debs: list[Path]) -> None:
     command = ["mmdebstrap", "--mode=root", "--variant=minbase", f"--include={_PACKAGES}"]
     # The guest's set-up writes a machine id, which all machines share: so no boot is the first one.
     command.append("--skip=cleanup/reproducible")
-    command += [f"--aptopt={line}" for line in apt_options()]
+    command += ["--dpkgopt=force-unsafe-io", *(f"--aptopt={line}" for line in apt_options())]
     keyring = Path("/usr/share/keyrings/debian-archive-keyring.gpg")
     if keyring.exists():
         command.append(f"--keyring={keyring}")

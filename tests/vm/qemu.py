@@ -94,7 +94,7 @@ class Qemu:
         self._up = threading.Event()
         self._thread = threading.Thread(target=self._supervise, name=f"qemu-{hardware.name}", daemon=True)
         self._thread.start()
-        self._up.wait(60)
+        self._up.wait(90)
         if self._failure:
             raise LabError(self._failure)
 
@@ -188,7 +188,7 @@ class Qemu:
             hardware.socket.unlink(missing_ok=True)
             log = hardware.folder / "qemu.log"
             with log.open("ab") as output:
-                self._process = subprocess.Popen(
+                process = self._process = subprocess.Popen(
                     command,
                     stdin=subprocess.DEVNULL,
                     stdout=output,
@@ -198,14 +198,14 @@ class Qemu:
             for card in self._cards.values():
                 card.end.close()
             try:
-                self._qmp = Qmp(hardware.socket)
+                self._qmp = Qmp(hardware.socket, lambda: process.poll() is None)
             except LabError as error:
-                self._process.kill()
-                self._process.wait()
+                process.kill()
+                process.wait()
                 self._ended()
                 raise LabError(f"{hardware.name}: {error}; QEMU said:\n{log.read_text()[-2000:]}") from None
             self.boots += 1
-            return self._process
+            return process
 
     def _ended(self) -> str:
         """Tidy up after QEMU; why it ended, in its words."""

@@ -7,6 +7,7 @@ import queue
 import socket
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ from tests.lab.engine import LabError
 class Qmp:
     """One connection; it ends with QEMU."""
 
-    def __init__(self, path: Path, *, seconds: float = 20) -> None:
+    def __init__(self, path: Path, alive: Callable[[], bool], *, seconds: float = 60) -> None:
         self._reason = ""
         self._answers: queue.Queue[dict[str, Any] | None] = queue.Queue()
         self._turn = threading.Lock()
@@ -29,9 +30,9 @@ class Qmp:
                 self._socket.connect(str(path))
                 break
             except (FileNotFoundError, ConnectionRefusedError):
-                if time.monotonic() > end:
+                if not alive() or time.monotonic() > end:
                     self._socket.close()
-                    raise LabError(f"QEMU did not open {path} within {seconds:.0f} s") from None
+                    raise LabError(f"QEMU ended at once, or did not open {path} within {seconds:.0f} s") from None
                 time.sleep(0.02)
         self._reader = threading.Thread(target=self._read, name="qmp", daemon=True)
         self._reader.start()

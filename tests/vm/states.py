@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import functools
+import socket
 import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.lab.engine import ensure_engine, say
+from tests.lab.engine import LabError, ensure_engine, say
 from tests.lab.lab import lock
-from tests.lab.paths import CACHE, fingerprint
-from tests.vm import image, qemu
+from tests.lab.paths import CACHE, MACHINES, fingerprint
+from tests.vm import image
 from tests.vm.cached import made
 from tests.vm.engine import install_missing_tools, version
-from tests.vm.machine import Machine
+from tests.vm.machine import ACCESS_OFFSET, Machine
+from tests.vm.qemu import Hardware
 
 
 @dataclass(frozen=True)
@@ -41,9 +43,22 @@ def images() -> Images:
 
 def _bare(system: Path, data: Path) -> Path:
     """A state belongs to the disks, to QEMU's version and to its arguments."""
-    recipe = [system.name, data.name, version(), Path(qemu.__file__).read_text(), Path(__file__).read_text()]
+    command = Hardware("", Path(), data, {}).command()
+    recipe = [system.name, data.name, version(), *command]
     target = CACHE / f"vm-bare-{fingerprint(recipe)}.qcow2"
-    return made(target, lambda partial: _boot(Machine("vm-d", system, data), partial))
+    return made(target, lambda partial: _boot(Machine(_free(), system, data), partial))
+
+
+def _free() -> str:
+    """Name of a machine whose ports nobody has: the state is any machine's."""
+    for name, port in reversed(MACHINES.items()):
+        for wanted in (port, port + ACCESS_OFFSET):
+            with socket.socket() as probe:
+                if probe.connect_ex(("127.0.0.1", wanted)) == 0:
+                    break
+        else:
+            return name
+    raise LabError(f"all of {', '.join(MACHINES)} are running; end one, a saved state is to be made")
 
 
 def _boot(machine: Machine, state: Path) -> None:

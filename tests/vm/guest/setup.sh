@@ -117,7 +117,8 @@ systemctl mask apt-daily.timer apt-daily-upgrade.timer dpkg-db-backup.timer e2sc
     systemd-logind.service systemd-binfmt.service proc-sys-fs-binfmt_misc.automount >/dev/null 2>&1
 
 # Ordinary packages come from the second disk, nothing from the outer world.
-rm -rf /etc/apt/sources.list /etc/apt/sources.list.d/* /etc/apt/apt.conf.d/99mmdebstrap
+rm -rf /etc/apt/sources.list /etc/apt/sources.list.d/* /etc/apt/apt.conf.d/99mmdebstrap \
+    /etc/dpkg/dpkg.cfg.d/99mmdebstrap
 cp /opt/vm/repo.asc /usr/share/keyrings/lab-debian.asc
 cat >/etc/apt/sources.list.d/debian.sources <<'SOURCES'
 Types: deb
