@@ -9,12 +9,11 @@ INVENTORY := inventories/lab.toml
 NODES := gpu-k gpu-l gpu-m
 NODES_INVENTORY := inventories/lab-cluster.toml
 
-.PHONY: help venv lab-up cluster-up lab-down lab-reset lab-status vm-up vm-down demo test test-roll gpu-check lint clean
+.PHONY: help venv lab-up cluster-up lab-down lab-reset lab-status vm-up vm-down demo test gpu-check lint clean
 
 help:
 	@echo "make demo       lab of three bare hosts, then 'provision apply' twice"
-	@echo "make test       ruff, mypy and all tests, the lab's included; whole rolls are a run of their own:"
-	@echo "make test-roll  rolling upgrades over three nodes, with crashes and faults"
+	@echo "make test       ruff, mypy and all tests: Docker hosts, whole rolls, virtual machines"
 	@echo "make lint       ruff and mypy alone"
 	@echo "make venv       virtual environment in $(VENV)"
 	@echo "make lab-up     start the lab as it is; lab-reset makes its hosts bare again"
@@ -68,12 +67,8 @@ lint: venv
 	$(BIN)/ruff check
 	$(BIN)/mypy
 
-# Whole rolls over three nodes take their time and are a run of their own: `make test-roll`.
 test: lint lab-up
-	$(BIN)/python -m pytest --ignore=tests/roll
-
-test-roll: venv lab-up
-	$(BIN)/python -m pytest tests/roll
+	$(BIN)/python -m pytest
 
 # On a host with a card: where it differs from what the tests simulate. Changes nothing; asks for root.
 gpu-check: venv
