@@ -18,7 +18,7 @@ CACHE = Path(os.environ.get("PROVISION_LAB_CACHE") or Path.home() / ".cache" / "
 CLIENT_KEY = STATE / "id_ed25519"
 KNOWN_HOSTS = STATE / "known_hosts"
 #: The machines of tests/vm and where their sshd answers on 127.0.0.1; they share the lab's keys.
-MACHINES = {"vm-a": 22231, "vm-b": 22232, "vm-c": 22233, "vm-d": 22234}
+MACHINES = {f"vm-{letter}": port for port, letter in enumerate("abcdefgh", 22231)}
 
 
 def fingerprint(parts: Iterable[str | Path]) -> str:

@@ -47,7 +47,7 @@ class Machine(Inside):
         """Whether it is on; a machine in the middle of a reboot is."""
         return self._qemu is not None and self._qemu.running()
 
-    def start(self, *, seconds: float = 120) -> None:
+    def start(self, *, seconds: float = 300) -> None:
         """Switch it on and wait for its boot. The first time, its disk is an overlay on the system's."""
         self.power_on()
         self.wait(seconds)
@@ -84,7 +84,7 @@ class Machine(Inside):
         self.stop()
         shutil.rmtree(self.hardware.folder, ignore_errors=True)
 
-    def wait(self, seconds: float = 120) -> None:
+    def wait(self, seconds: float = 300) -> None:
         """Wait until systemd has finished booting and the product's sshd listens."""
         end = time.monotonic() + seconds
         state = ""
@@ -227,7 +227,7 @@ class Machine(Inside):
 
     def _connect(self) -> None:
         try:
-            self._access.connect(120, self.running)
+            self._access.connect(300, self.running)
         except LabError as error:
             raise LabError(f"{self.name}: {error}\n{self.console()}") from None
 
