@@ -19,6 +19,7 @@ class Access:
 
     def __init__(self, folder: Path, port: int, known_as: int) -> None:
         self._socket = folder / "ssh"
+        self._log = folder / "ssh.log"
         self._master: subprocess.Popen[bytes] | None = None
         options = [
             *("UserKnownHostsFile=" + str(KNOWN_HOSTS), "StrictHostKeyChecking=yes", "BatchMode=yes"),
@@ -36,13 +37,15 @@ class Access:
             if not alive():
                 raise LabError("the machine is off")
             if time.monotonic() > end:
-                raise LabError(f"no connection to the machine within {seconds:.0f} s")
-            self._master = subprocess.Popen(
-                [*self._command, "-M", "-N", "127.0.0.1"],
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.DEVNULL,
-                stderr=subprocess.DEVNULL,
-            )
+                said = self._log.read_text(errors="replace")[-500:] if self._log.exists() else ""
+                raise LabError(f"no connection to the machine within {seconds:.0f} s; ssh says:\n{said}")
+            with self._log.open("wb") as log:
+                self._master = subprocess.Popen(
+                    [*self._command, "-M", "-N", "127.0.0.1"],
+                    stdin=subprocess.DEVNULL,
+                    stdout=log,
+                    stderr=log,
+                )
             while self._master.poll() is None and not self._socket.exists():
                 time.sleep(0.03)
             if self._master.poll() is not None:
