@@ -120,6 +120,7 @@ class Machine(Inside):
         self.hardware.cards.clear()
         self._launch(saved=True)
         name = shlex.quote(self.name)
+        self._connect()  # takes its time, which the clock would be behind by
         self.exec(f"date -s @{time.time():.3f} && hostname {name} && echo {name} >/etc/hostname", check=True)
         for card in range(cards):
             self.plug(card)

@@ -14,8 +14,8 @@ from tests.vm.engine import CARD_DEVICE, EMULATOR
 from tests.vm.proxy import Card
 from tests.vm.qmp import Qmp
 
-#: Megabytes. The memory is shared with the cards' processes, as their device wants it.
-MEMORY = 1024
+#: Megabytes. The memory is shared, as the cards' device wants it; a loaded state has all of it resident.
+MEMORY = 768
 #: Where the first card is on the PCI bus; the next ones follow.
 FIRST_SLOT = 0x10
 SNAPSHOT = "saved"
