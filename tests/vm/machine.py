@@ -196,12 +196,6 @@ class Machine(Inside):
             raise FileNotFoundError(f"{self.name}:{path}: {done.stderr.decode(errors='replace').strip()}")
         return done.stdout
 
-    def kernel_log(self, *lines: str) -> None:
-        """Put lines into the kernel's own log, as errors."""
-        for line in lines:
-            self.exec(f"printf '<3>%s\\n' {shlex.quote(line)} >/dev/kmsg", check=True)
-        self.exec("journalctl --sync")
-
     def boot_id(self) -> str:
         """The kernel's id of this boot; the one saved, after ``load``."""
         return self.exec("cat /proc/sys/kernel/random/boot_id", check=True).stdout.strip()
