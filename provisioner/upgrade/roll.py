@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 
 from provisioner.errors import ProvisionError
@@ -93,6 +93,9 @@ class Rolling:
         def tell(kind: str, record: NodeRecord, text: str) -> None:
             if kind == "phase-started":
                 self.records[host] = record
+            elif kind == "phase-failed":
+                # A host without a cluster that stays away can't keep its record: then this is all that is known.
+                self.records[host] = replace(record, reason=text)
             self.tell(kind, record, text)
 
         try:

@@ -18,6 +18,7 @@ from tests.cluster.cluster import Cluster
 from tests.cluster.kubectl import Kubectl
 from tests.cluster.machine import Hosted
 from tests.lab import LabHost
+from tests.lab.inside import Inside
 from tests.lab.site import Site
 
 FIRST, SECOND, THIRD, BROKEN = "570.172.08", "580.95.05", "570.158.01", "580.99.99"
@@ -56,18 +57,32 @@ key_fingerprint = "8B9701EDB92A647E5E0FFB006150B7BB7B610A27"
 {more}"""
 
 
-def loaded(host: LabHost) -> str:
+def opened(
+    site: Site, options: RollOptions = OPTIONS, *, limit: str | None = None, during: During | None = None
+) -> Roller:
+    """A roll of a site by the library, over which things happen at given moments."""
+    left = dict(during or {})
+
+    def seen(event: Event) -> None:
+        happening = left.pop((event.kind, event.stage), None)
+        if happening is not None:
+            happening()
+
+    return open_roll(site.inventory, options, limit=limit, monitor=seen)
+
+
+def loaded(host: Inside) -> str:
     """Version of the driver in the host's kernel."""
     return host.exec("cat /sys/module/nvidia/version").stdout.strip()
 
 
-def installed(host: LabHost) -> str:
+def installed(host: Inside) -> str:
     """Version of the driver's top package where it is whole, held or not."""
     said = host.exec("dpkg-query -W -f '${db:Status-Status} ${Version}' nvidia-open").stdout.split()
     return said[1].removesuffix("-1") if said[:1] == ["installed"] else ""
 
 
-def toolkit(host: LabHost) -> str:
+def toolkit(host: Inside) -> str:
     """Version of the toolkit's package."""
     said = host.exec("dpkg-query -W -f '${Version}' nvidia-container-toolkit").stdout
     return said.removesuffix("-1")
@@ -118,15 +133,8 @@ class Scene:
     # --- rolling -----------------------------------------------------------------------------------------------
 
     def open(self, options: RollOptions = OPTIONS, *, limit: str | None = None, during: During | None = None) -> Roller:
-        """A roll of this site by the library, over which things happen at given moments."""
-        left = dict(during or {})
-
-        def seen(event: Event) -> None:
-            happening = left.pop((event.kind, event.stage), None)
-            if happening is not None:
-                happening()
-
-        return open_roll(self.site.inventory, options, limit=limit, monitor=seen)
+        """A roll of this site, see `opened`."""
+        return opened(self.site, options, limit=limit, during=during)
 
     def roll(
         self, options: RollOptions = OPTIONS, *, limit: str | None = None, during: During | None = None

@@ -13,16 +13,20 @@ from provisioner.tasks.preflight.wanted import Wanted
 def modules(facts: Facts, wanted: Wanted) -> Verdict:
     """For the running and the next kernel the module is there, or can be built, or comes in a package.
 
-    With `driver.modules = "prebuilt"` that is only known once the driver is there: then a kernel without its
-    module is refused, since a boot into it would leave the host without cards.
+    With `driver.modules = "prebuilt"` that is only known once a driver is there: then a kernel without a module is
+    refused, since a boot into it would leave the host without cards, whatever version the other kernel goes to. What
+    `driver.packages` names for that kernel is trusted to bring it.
     """
     kernels = facts.need(KernelsProbe())
-    for kernel in own(kernels, facts):
+    both = own(kernels, facts)
+    for kernel in both:
         if has_module(kernel, wanted):
             continue
         which = "next" if kernel is kernels.next else "running"
         if wanted.modules == "prebuilt":
-            if any(has_module(other, wanted) for other in own(kernels, facts)):
+            named = any(kernel.release in name for name in wanted.packages)
+            served = any(has_module(other, wanted) or (other.driver and not kernel.driver) for other in both)
+            if served and not named:
                 return lacks_prebuilt(kernel, which, kernels, wanted)
         elif not kernel.headers:
             return lacks_headers(kernel, which, kernels)

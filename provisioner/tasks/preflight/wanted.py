@@ -26,6 +26,7 @@ def numbers(version: str) -> Version:
 class Wanted:
     """`driver`, `toolkit`: exact versions, "" when the inventory names none. `flavour` "open" or "proprietary".
     `modules`: how kernel modules come about: "dkms" builds them on the host, "prebuilt" ones come in packages.
+    `packages`: the driver's packages that the inventory names itself.
     `cards` the expected number, `cuda_max` the highest CUDA release in the images used; None: not said.
     `space`: (folder, MiB that must be free there)."""
 
@@ -34,6 +35,7 @@ class Wanted:
     toolkit: str = ""
     source: str = "nvidia"
     modules: Literal["dkms", "prebuilt"] = "dkms"
+    packages: tuple[str, ...] = ()
     cards: int | None = None
     cuda_max: str | None = None
     allow_no_gpu: bool = False
@@ -67,6 +69,7 @@ class Wanted:
             toolkit=toolkit,
             source=str(ctx.var("driver.source", "nvidia")),
             modules=modules,
+            packages=tuple(ctx.var("driver.packages") or ()),
             cards=ctx.var("gpu.cards"),
             cuda_max=cuda or None,
             allow_no_gpu=ctx.options.allow_no_gpu,

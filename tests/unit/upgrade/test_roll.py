@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 
 import pytest
 
-from provisioner.errors import ApiUnreachable, LeaseLost
+from provisioner.errors import ApiUnreachable, LeaseLost, Unreachable
 from provisioner.model.upgrade import NodeRecord, Phase, Result, RollOptions
 from provisioner.upgrade.node import Done
 from provisioner.upgrade.roll import Rolling, Task
@@ -70,6 +70,17 @@ def rolling(options: RollOptions, aborted: Callable[[], bool] = lambda: False) -
 
 def phases(roll: Rolling) -> dict[str, Phase]:
     return {name: record.phase for name, record in roll.records.items()}
+
+
+def test_why_a_host_is_where_it_is_is_told_even_if_it_cannot_keep_its_record() -> None:
+    """A plain host that doesn't come back from its restart: there is nowhere to write that to."""
+    roll = rolling(RollOptions(reboot="always"))
+    away = {Phase.REBOOT: Result.FAILED, Phase.MARK_UNHEALTHY: Unreachable("gpu1 can't be reached")}
+    lost = task(World(), "gpu1", fails=away)
+    roll.run([replace(lost, record=replace(lost.record, reboot=True))])
+    assert phases(roll) == {"gpu1": Phase.REBOOT}
+    assert roll.records["gpu1"].reason == "it failed"
+    assert "can't be reached" in roll.stopped
 
 
 def test_never_more_at_once_than_allowed() -> None:

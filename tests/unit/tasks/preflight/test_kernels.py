@@ -92,6 +92,15 @@ def test_a_prebuilt_module_is_missing_for_the_next_kernel() -> None:
     )
 
 
+def test_a_kernel_without_any_module_is_refused_whatever_version_the_other_goes_to() -> None:
+    """A roll would install the new version for the running kernel, and the next boot would be without cards."""
+    found = modules(with_driver(OLD, "570.172.08"), NEW, PREBUILT)
+    assert isinstance(found, Refusal)
+    assert found.what == "no module of driver 580.95.05 for the next kernel 6.1.0-21-amd64"
+    named = dataclasses.replace(PREBUILT, packages=("nvidia-open", "linux-modules-nvidia-580-6.1.0-21-amd64"))
+    assert modules(with_driver(OLD, "570.172.08"), NEW, named) is None, "its package is wanted"
+
+
 def test_an_image_being_built_runs_on_somebody_else_s_kernel() -> None:
     image = {IdentityProbe(): Identity("none", "boot", 1, systemd=False)}
     for following, subject in ((None, ""), (NEW, "headers of the next kernel"), (with_headers(NEW), "")):
