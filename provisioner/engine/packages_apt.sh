@@ -159,6 +159,9 @@ if [ -n "$install$remove" ]; then
     fi
     if ! apt "$@"; then
         say 'the transaction failed:'; tail -n 20 "$log" >&2; disk
+        # dpkg tells only that dkms failed. The compiler's first complaint is the cause.
+        find /var/lib/dkms -name make.log -newer "$work" -exec grep -h 'error:' {} + 2>/dev/null |
+            sed -n '1s/^/the compiler said: /p' >&2
         broken=$(dpkg-query -W -f '${db:Status-Abbrev}${Package}\n' | sed -n 's/^.[UFH]. *//p; s/^..R *//p' | tr '\n' ' ')
         [ -z "$broken" ] || say "left in the middle: $broken" \
             'mend the cause shown above, then run on the host: dpkg --configure -a && apt-get -f install'

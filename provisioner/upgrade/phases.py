@@ -205,9 +205,9 @@ class Work:
         if record.back:
             closure = prefetch.previous_closure(closure, kept, state)
         pins = backend_for(state).pins(closure.role("driver", "toolkit"))
-        done = hostops.install(
-            self.member.executor, self.fence, kept, pins, downgrade=True, kernels=self.member.kernels
-        )
+        # The next kernel may never have had the previous version, and the way back is to what was there.
+        kernels = () if record.back else self.member.kernels
+        done = hostops.install(self.member.executor, self.fence, kept, pins, downgrade=True, kernels=kernels)
         return Done(done.result, record, "" if done.result is Result.OK else done.reason)
 
     def _load(self, record: NodeRecord) -> Done:

@@ -34,7 +34,9 @@ build() {
     for _k in "$@"; do
         [ "$(on_disk "$_k")" != "$_want" ] && [ -e "/lib/modules/$_k/build" ] || continue
         dkms autoinstall -k "$_k" || {
-            for _f in /var/lib/dkms/nvidia*/*/build/make.log; do [ ! -r "$_f" ] || tail -n 15 "$_f"; done
+            for _f in /var/lib/dkms/nvidia*/*/build/make.log; do
+                [ ! -r "$_f" ] || { tail -n 15 "$_f"; grep -m 1 'error:' "$_f"; }
+            done
             return 1
         }
         depmod "$_k"
