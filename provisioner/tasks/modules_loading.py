@@ -17,6 +17,13 @@ from provisioner.tasks.context import Context
 SUBJECT = "loaded modules"
 NOVA = ("NovaCore", "nova-core", "nova")
 """What the kernel's nova driver calls itself in sysfs and in its messages (beclab/Olares#3963)."""
+_LOAD = """\
+for m in {modules}; do
+    modprobe "$m"
+    [ -d "/sys/module/$m" ] || {{ echo "modprobe $m loaded nothing, it runs: $(modprobe -n -v "$m")" >&2; exit 1; }}
+done
+"""
+"""modprobe ends well too where an `install` line of the site takes the place of loading."""
 MAKE_DEVICES = Run(quote(f"{PROGRAMS}/provision-nvidia-devices"), why="create the device files", timeout=120)
 
 
@@ -46,7 +53,7 @@ def loading(
         subject=SUBJECT,
         summary=f"{', '.join(missing)} loaded{f' ({there.version})' if there else ''}, device files made",
         kind=Kind.RUN,
-        actions=(Run(f'for m in {words(missing)}; do modprobe "$m"; done\n', why="load modules"), MAKE_DEVICES),
+        actions=(Run(_LOAD.format(modules=words(missing)), why="load modules"), MAKE_DEVICES),
         requires=program,
     )
     if running is not None and there is not None and there.version != running:

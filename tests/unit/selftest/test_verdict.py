@@ -225,6 +225,25 @@ def test_fabric_that_comes_up_late_is_waited_for(machine: Machine) -> None:
     assert machine.verdict() == ("pass", "")
 
 
+def test_the_drivers_daemons_come_first(machine: Machine) -> None:
+    """Both start with the test at boot; systemd shows the number of a job that isn't done."""
+    asked = machine.root / "asked"
+    machine.command("systemctl", f"echo >>{asked}; [ $(grep -c '' {asked}) -gt 2 ] || echo '412 /org/freedesktop/job'")
+    machine.command("nvidia-smi", f"[ $(grep -c '' {asked}) = 3 ] && cat <<'.'\n{machine.smi_list}\n.")
+    machine.verdict()
+    cards = next(check for check in machine.result()["checks"] if check["name"] == "cards")
+    assert cards["result"] == "pass", cards
+
+
+@pytest.mark.parametrize("systemctl", ["echo 412", "sleep 50"])
+def test_a_daemon_that_hangs_gets_half_of_the_time(machine: Machine, systemctl: str) -> None:
+    machine.settings["DEADLINE"] = "8"
+    machine.command("systemctl", systemctl)
+    began = time.monotonic()
+    assert machine.verdict() == ("pass", "")
+    assert 3 <= time.monotonic() - began < 8
+
+
 def test_with_mig_each_instance_and_each_whole_card_computes_alone(machine: Machine) -> None:
     machine.smi_list = (
         "GPU 0: NVIDIA A (UUID: GPU-a)\n  MIG 1g.5gb Device 0: (UUID: MIG-1)\n"

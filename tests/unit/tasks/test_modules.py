@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import subprocess
 from typing import Any
 
 import pytest
@@ -106,10 +107,18 @@ def test_first_installation_with_the_driver_on_disk() -> None:
     assert {change.disruption for change in found} == {Disruption.NONE}
     load = of(found, "loaded modules")
     scripts = [action.script for action in load.actions if isinstance(action, Run)]
-    assert scripts[0] == 'for m in nvidia nvidia_uvm nvidia_modeset; do modprobe "$m"; done\n'
+    assert scripts[0].startswith('for m in nvidia nvidia_uvm nvidia_modeset; do\n    modprobe "$m"\n')
     assert scripts[1] == DEVICE_PROGRAM
     assert load.requires == (DEVICE_PROGRAM,)
     assert of(found, "nvidia-persistenced.service").requires == ("loaded modules",)
+
+
+def test_a_modprobe_that_ends_well_and_loads_nothing_is_a_failure_that_says_why() -> None:
+    load = of(changes(TASK, host(loaded={}), CTX), "loaded modules").actions[0]
+    assert isinstance(load, Run)
+    modprobe = "modprobe() { [ \"$1\" != -n ] || echo 'install /bin/true '; }\n"
+    done = subprocess.run(["dash", "-ec", modprobe + load.script], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (1, "modprobe nvidia loaded nothing, it runs: install /bin/true \n")
 
 
 def test_what_is_written_on_the_host() -> None:
