@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import cast
 
 import pytest
 
 from provisioner.errors import Unreachable
+from provisioner.facts.packages import PackagesProbe, PackageState
+from provisioner.model.fact import Facts, Known
+from provisioner.model.lock import Closure
 from provisioner.model.upgrade import NodeRecord, Phase, Result, RollOptions
 from provisioner.transport.executor import Completed
 from provisioner.transport.fake import Answer, FakeExecutor
+from provisioner.upgrade import hostops
+from provisioner.upgrade.hostops import Installed
 from provisioner.upgrade.hoststep import Fence
 from provisioner.upgrade.member import Member
 from provisioner.upgrade.phases import FRESH, Work
@@ -104,6 +109,28 @@ def test_a_unit_that_does_not_start_again_needs_a_person() -> None:
     done = made.do(record(Phase.RELEASE))
     assert done.result is Result.FAILED
     assert "nvidia-dcgm.service did not obey" in done.reason
+
+
+@pytest.mark.parametrize(("back", "kernels"), [(False, ("6.1.0-21-amd64",)), (True, ())])
+def test_the_way_back_asks_nothing_of_the_kernel_that_boots_next(
+    back: bool, kernels: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """That kernel may never have had the previous version; the host worked without all the same."""
+    asked: list[tuple[str, ...]] = []
+
+    def install(*_: object, kernels: tuple[str, ...], **__: object) -> Installed:
+        asked.append(kernels)
+        return Installed(Result.OK)
+
+    empty = Closure("debian12", "amd64", "nvidia", "580.1", "open", "1.18.0", (), ())
+    version = "570.1" if back else "580.1"
+    told = rows(f"stored {version}", f"package {version} nvidia-open {version}-1 driver amd64 10")
+    made, host = work(told)
+    facts = Facts("gpu01", {PackagesProbe(): Known(PackageState("apt"))})
+    host.__dict__ |= {"closure": empty, "kernels": ("6.1.0-21-amd64",), "read": lambda: facts}
+    monkeypatch.setattr(hostops, "install", install)
+    made.do(replace(record(Phase.INSTALL), back=back))
+    assert asked == [kernels]
 
 
 def test_recording_a_phase_and_beginning_it_need_one_look_at_the_lease(monkeypatch: pytest.MonkeyPatch) -> None:
