@@ -45,8 +45,8 @@ class FileProbe(Probe[FileState]):
 f={quote(self.path)}
 if [ ! -e "$f" ] && [ ! -L "$f" ]; then
     d=$f
-    while [ "$d" != / ] && [ ! -e "$d" ]; do d=$(dirname "$d"); done
-    [ -x "$d" ] || unknown "$d can't be searched"
+    while [ ! -e "${{d:-/}}" ]; do d=${{d%/*}}; done
+    [ -x "${{d:-/}}" ] || unknown "${{d:-/}} can't be searched"
     absent
 fi
 l=; [ -L "$f" ] && l=$(readlink "$f")

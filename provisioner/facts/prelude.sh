@@ -38,14 +38,25 @@ _probe() {
     "$1" >"$_dir/$_n.out" 2>"$_dir/$_n.err" </dev/null
     printf '%s' "$?" >"$_dir/$_n.rc"
 }
+# One wc and one cat for all answers together: on a slow host processes are what an observation costs.
 _report() {
+    set --
     _i=0
     while [ "$_i" -lt "$_n" ]; do
         _i=$((_i + 1))
-        read -r _rc <"$_dir/$_i.rc" || :
-        set -- $(wc -c "$_dir/$_i.out" "$_dir/$_i.err")
-        printf '@probe %s %s %s %s\n' "$_i" "$_rc" "$1" "$3"
-        cat "$_dir/$_i.out" "$_dir/$_i.err"
+        set -- "$@" "$_dir/$_i.head" "$_dir/$_i.out" "$_dir/$_i.err"
+        : >"$_dir/$_i.head"
     done
+    wc -c "$@" </dev/null >"$_dir/sizes"
+    _i=0
+    while [ "$_i" -lt "$_n" ]; do
+        _i=$((_i + 1))
+        read -r _head _name
+        read -r _out _name
+        read -r _err _name
+        read -r _rc <"$_dir/$_i.rc" || :
+        printf '@probe %s %s %s %s\n' "$_i" "$_rc" "$_out" "$_err" >"$_dir/$_i.head"
+    done <"$_dir/sizes"
+    cat "$@" </dev/null
     printf '@end %s\n' "$_n"
 }
