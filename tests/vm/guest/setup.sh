@@ -31,7 +31,9 @@ cp -r /usr/lib/grub/i386-pc /boot/grub/
 grub-mkimage -O i386-pc -o /boot/grub/i386-pc/core.img -p '(hd0,msdos1)/boot/grub' biosdisk part_msdos ext2
 # What an emulated processor need not do at each boot.
 # no_timer_check: on a busy machine an emulated timer is late, for which the kernel would panic while it boots.
-options='console=ttyS0 mitigations=off no_timer_check fsck.mode=skip audit=0 cryptomgr.notests rcupdate.rcu_expedited=1'
+# norandmaps: QEMU translates code anew for each address that it is found at, so programs that are at the same one in
+# every process run four times as fast (60 processes: 6 s instead of 23 s).
+options='norandmaps console=ttyS0 mitigations=off no_timer_check fsck.mode=skip audit=0 cryptomgr.notests rcupdate.rcu_expedited=1'
 cat >/etc/default/grub <<GRUB
 GRUB_DEFAULT=0
 GRUB_TIMEOUT=0
