@@ -145,7 +145,8 @@ class Work:
             held = self._step(holders.look(self.fence))
             if not self._work_of_others(record, held):
                 return Done(Result.OK, record)
-            text = held.text(self._pod_names(record))
+            # The driver's own daemons are stopped later and are in nobody's way.
+            text = replace(held, processes=held.workload).text(self._pod_names(record))
             if self.options.drain_timeout and time.monotonic() - began >= self.options.drain_timeout:
                 return Done(Result.FAILED, record, f"the cards are still in use: {text}")
             self.say(record, f"waiting for what holds the cards: {text}")

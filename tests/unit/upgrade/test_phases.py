@@ -90,6 +90,18 @@ def test_an_old_module_that_is_held_needs_a_restart() -> None:
     assert "only a restart replaces it" in done.reason
 
 
+def test_the_driver_s_own_daemons_are_not_named_as_what_is_waited_for() -> None:
+    told = rows(
+        "holder 423 nvidia-persiste nvidia-persistenced /dev/nvidia0",
+        "cgroup 423 /system.slice/nvidia-persistenced.service",
+        "holder 2033 python3 train.py /dev/nvidia0",
+        "cgroup 2033 /system.slice/training.service",
+    )
+    made, _ = work(told, options=RollOptions(drain_timeout=0.001))
+    done = made.do(record(Phase.EVICT))
+    assert done.reason == "the cards are still in use: held by 2033 train.py of training.service"
+
+
 @pytest.mark.parametrize("silent", [1, 3])
 def test_a_host_that_is_restarting_when_a_run_goes_on_is_waited_for(silent: int) -> None:
     made, host = work(*[away] * silent, rows("restart machine/boot2/9 no"))
