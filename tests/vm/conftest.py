@@ -9,14 +9,13 @@ from typing import Literal
 
 import pytest
 
-from tests.lab.site import GPU_NODE, Site
+from tests.lab.site import Site
 from tests.vm.engine import refusal
 from tests.vm.machine import Machine
+from tests.vm.making import Making, make
 from tests.vm.states import Images, images
 
 HERE = Path(__file__).parent
-#: The inventory's text for a machine: packages bring compiled modules, two cards.
-VM_NODE = GPU_NODE + '[driver]\nmodules = "prebuilt"\n'
 #: Another name lets two runs of these tests go side by side.
 NAME = os.environ.get("PROVISION_VM", "vm-a")
 State = Literal["bare", "node", "cold"]
@@ -37,25 +36,17 @@ def built() -> Images:
 
 
 @pytest.fixture(scope="session")
-def node(images: Images, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """A saved state: a machine that the product made a GPU node of, rebooted since, its cards taken out again."""
+def making(images: Images, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Making]:
+    """How the product made a GPU node of a machine with two cards; its state is what ``vm("node")`` loads."""
     folder = tmp_path_factory.mktemp("node")
     machine = images.machine(NAME)
     try:
         machine.load(images.bare, cards=2)
-        site = Site(folder)
-        site.write(machine, text=VM_NODE)
-        for verb in (("lock",), ("apply", "--yes")):
-            done = site.run(*verb)
-            assert done.returncode == 0, done.stdout + done.stderr
-        machine.reboot()
-        again = site.json("plan")
-        assert again["exit_code"] == 0, again
-        machine.save(folder / "node.qcow2")
+        made = make(machine, Site(folder), folder / "node.qcow2")
     finally:
         machine.remove()
-    yield folder / "node.qcow2"
-    (folder / "node.qcow2").unlink()
+    yield made
+    made.state.unlink()
 
 
 @pytest.fixture
@@ -76,7 +67,7 @@ def vm(images: Images, request: pytest.FixtureRequest) -> Iterator[Callable[...,
                 machine.plug(card)
             machine.start()
         else:
-            machine.load(images.bare if state == "bare" else request.getfixturevalue("node"), cards=cards)
+            machine.load(images.bare if state == "bare" else request.getfixturevalue("making").state, cards=cards)
         return machine
 
     yield get
