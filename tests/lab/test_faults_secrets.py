@@ -123,7 +123,7 @@ def test_a_file_with_a_secret_must_be_private(traces: Traces, site: Site, mode: 
     site.write(
         traces.host,
         text='[vars]\ntoken = { secret = "token", from = "file:token" }',
-        playbook=book('task = "file"\npath = "/root/given"\ncontent = "{{ token }}"'),
+        playbook=book('task = "file"\npath = "/root/given"\ncontent = "{{ token }}"\nmode = "0644"'),
     )
     answer = site.json("plan")
     if well:

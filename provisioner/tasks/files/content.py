@@ -18,11 +18,12 @@ OTHERS = 0o007
 
 
 def content_change(
-    path: str, have: FileState | None, want: str, attributes: Attributes, *, summary: str = ""
+    path: str, have: FileState | None, want: str, attributes: Attributes, *, summary: str = "", shared: bool = False
 ) -> Iterator[Finding]:
     """The change that gives `path` this content and these attributes; nothing when it has them.
 
-    What stands where a link leads is written, the link stays. A folder or a device there is a refusal.
+    What stands where a link leads is written, the link stays. A folder or a device there is a refusal. `shared`: the
+    rest of the file is somebody else's, who may count on reading it; a secret in it is then only pointed out.
     """
     obstacle = refuse_other_kind(path, have)
     if obstacle:
@@ -41,8 +42,11 @@ def content_change(
         return
     notes = link_notes(path, have)
     if SECRET_MARK in want and attributes.mode is None and have.mode & OTHERS:
-        attributes = replace(attributes, mode=have.mode & ~OTHERS)
-        notes += (f"{path} holds a secret, so others lose their access; the task's mode would say otherwise",)
+        if shared:
+            notes += (f"{path} gets a secret and everybody may read it ({have.mode:04o}): the task's mode closes it",)
+        else:
+            attributes = replace(attributes, mode=have.mode & ~OTHERS)
+            notes += (f"{path} holds a secret, so others lose their access; the task's mode would say otherwise",)
     differing = attributes.differing(have)
     if have.content == want and not differing:
         return

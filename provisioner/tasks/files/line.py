@@ -63,7 +63,7 @@ class Line(PathTask):
         content = "" if have is None or have.content is None else have.content
         if missing and self.state == "absent":
             return
-        yield from content_change(self.path, have, self.edit(content), self.attributes)
+        yield from content_change(self.path, have, self.edit(content), self.attributes, shared=True)
 
     def edit(self, content: str) -> str:
         """The content with the line present once, or gone; every other byte as it was."""

@@ -70,7 +70,7 @@ class TomlMerge(PathTask):
                 remedy="mend the file by hand, then plan again",
             )
             return
-        yield from content_change(self.path, have, want, self.attributes)
+        yield from content_change(self.path, have, want, self.attributes, shared=True)
 
 
 def merged(content: str, values: Mapping[str, Any], remove: Iterable[str] = ()) -> str:

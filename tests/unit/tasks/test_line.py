@@ -92,3 +92,13 @@ def test_a_missing_file_is_made_only_on_request() -> None:
 def test_wrong_fields_are_refused(fields: dict[str, Any]) -> None:
     with pytest.raises(PlaybookError):
         build("line", {"path": "/etc/x.conf", **fields})
+
+
+def test_a_secret_in_a_file_that_others_may_read_is_pointed_out_and_their_access_stays() -> None:
+    """/etc/environment is everybody's: the rest of it must stay readable."""
+    open_to_all = FileState("file", 0o644, "root", "root", 4, "a=1\n")
+    (change,) = changes(line(line="b=⟦secret:api⟧"), {CONF: open_to_all})
+    assert "mode" not in change.summary
+    assert "everybody may read it (0644)" in change.notes[-1]
+    (closed,) = changes(line(line="b=⟦secret:api⟧", mode="0600"), {CONF: open_to_all})
+    assert "mode 0644 → 0600" in closed.summary
