@@ -9,11 +9,12 @@ INVENTORY := inventories/lab.toml
 NODES := gpu-k gpu-l gpu-m
 NODES_INVENTORY := inventories/lab-cluster.toml
 
-.PHONY: help venv lab-up cluster-up lab-down lab-reset lab-status vm-up vm-down demo test gpu-check lint clean
+.PHONY: help venv lab-up cluster-up lab-down lab-reset lab-status vm-up vm-down demo test test-vm gpu-check lint clean
 
 help:
 	@echo "make demo       lab of three bare hosts, then 'provision apply' twice"
-	@echo "make test       ruff, mypy and all tests: Docker hosts, whole rolls, virtual machines"
+	@echo "make test       ruff, mypy and all tests on Docker hosts, whole rolls included"
+	@echo "make test-vm    the tests on virtual machines with a kernel of their own, a run of its own"
 	@echo "make lint       ruff and mypy alone"
 	@echo "make venv       virtual environment in $(VENV)"
 	@echo "make lab-up     start the lab as it is; lab-reset makes its hosts bare again"
@@ -68,7 +69,11 @@ lint: venv
 	$(BIN)/mypy
 
 test: lint lab-up
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -m "not vm"
+
+# Machines with a kernel of their own take about as long as all other tests together.
+test-vm: venv
+	$(BIN)/python -m pytest tests/vm
 
 # On a host with a card: where it differs from what the tests simulate. Changes nothing; asks for root.
 gpu-check: venv
