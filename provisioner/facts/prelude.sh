@@ -14,6 +14,7 @@ bounded() {
     rm -f "$_b.rc"
     ( setsid "$@" </dev/null >"$_b.out" 2>"$_b.err" & _pid=$!; printf '%s' "$_pid" >"$_b.pid"
       wait "$_pid"; printf '%s' "$?" >"$_b.tmp"; mv "$_b.tmp" "$_b.rc" ) >/dev/null 2>&1 &
+    _waiter=$!
     _tenths=$((_limit * 10)) _quick=10
     while [ ! -e "$_b.rc" ]; do
         # Most commands end within a few milliseconds: look often at first.
@@ -25,6 +26,8 @@ bounded() {
         cat "$_b.out"; cat "$_b.err" >&2
         return "$(cat "$_b.rc")"
     fi
+    # Who waits for it goes first: what it would write next lies in a folder that is about to be removed.
+    kill -KILL "$_waiter" 2>/dev/null
     kill -KILL "-$(cat "$_b.pid")" 2>/dev/null
     printf '%s did not answer within %s s\n' "$1" "$_limit" >&2
     return 75
