@@ -65,10 +65,15 @@ def install_missing_tools() -> None:
         wanted.add("libc6-dev")
     if answers():
         wanted.discard("docker.io")
+    apt_install(wanted)
+
+
+def apt_install(wanted: set[str]) -> None:
+    """Install these packages with one call of apt; none is well. Raises LabError where there is no apt."""
     if not wanted:
         return
     if shutil.which("apt-get") is None:
-        raise LabError(f"missing: {', '.join(sorted(wanted))}. Install them; the lab does it by itself on Debian only.")
+        raise LabError(f"missing: {', '.join(sorted(wanted))}. Install them; the tests do it by themselves on Debian.")
     say(f"installing {' '.join(sorted(wanted))}")
     env = ["env", "DEBIAN_FRONTEND=noninteractive"]
     run(root([*env, "apt-get", "update", "-q"]))

@@ -7,7 +7,7 @@ import os
 import shutil
 from pathlib import Path
 
-from tests.lab.engine import LabError, root, run, say
+from tests.lab.engine import apt_install, run
 
 #: Command → Debian package that brings it. Only what is missing gets installed, and only when a machine is wanted.
 TOOLS = {
@@ -37,14 +37,7 @@ def install_missing_tools() -> None:
     wanted = {package for tool, package in TOOLS.items() if shutil.which(tool, path=path) is None}
     if not FIRMWARE.exists():
         wanted.add("ovmf")
-    if not wanted:
-        return
-    if shutil.which("apt-get") is None:
-        raise LabError(f"missing: {', '.join(sorted(wanted))}. Install them; the tests do it by themselves on Debian.")
-    say(f"installing {' '.join(sorted(wanted))}")
-    env = ["env", "DEBIAN_FRONTEND=noninteractive"]
-    run(root([*env, "apt-get", "update", "-q"]))
-    run(root([*env, "apt-get", "install", "-q", "-y", "--no-install-recommends", *sorted(wanted)]))
+    apt_install(wanted)
 
 
 @functools.cache
