@@ -12,7 +12,7 @@ from tests.cluster.kubectl import Kubectl
 from tests.lab import Lab, LabHost
 from tests.lab.site import Site
 from tests.roll.prepared import prepare, unsound
-from tests.roll.scene import RBAC, VERSIONS, Scene, loaded
+from tests.roll.scene import FIRST, RBAC, VERSIONS, Scene, loaded
 
 HERE = Path(__file__).parent
 NODES = ("gpu-k", "gpu-l", "gpu-m")
@@ -38,14 +38,18 @@ def locks() -> dict[str, str]:
 
 
 @pytest.fixture(scope="session")
-def prepared(lab: Lab, tmp_path_factory: pytest.TempPathFactory) -> Callable[[tuple[str, ...]], dict[str, LabHost]]:
-    """Hosts with a working driver: those that have one are taken as they are, the others are made anew."""
+def prepared(lab: Lab, tmp_path_factory: pytest.TempPathFactory) -> Callable[..., dict[str, LabHost]]:
+    """Hosts with a working driver: those that have one are taken as they are, the others are made anew; so are all
+    that differ from the first driver, where the hosts are to be `alike` and aren't."""
 
-    def get(names: tuple[str, ...]) -> dict[str, LabHost]:
+    def get(names: tuple[str, ...], alike: bool = False) -> dict[str, LabHost]:
         hosts = {name: lab.host(name) for name in names}
         missing = unsound(list(hosts.values()))
         if {loaded(host) for host in hosts.values()} >= set(VERSIONS):
             missing = list(hosts.values())
+        left = [host for host in hosts.values() if host not in missing]
+        if alike and len({loaded(host) for host in left} | ({FIRST} if missing else set())) > 1:
+            missing += [host for host in left if loaded(host) != FIRST]
         if missing:
             prepare(lab, missing, tmp_path_factory.mktemp("first"))
         return hosts
@@ -69,13 +73,13 @@ def bare(
 
 @pytest.fixture
 def scene(
-    prepared: Callable[[tuple[str, ...]], dict[str, LabHost]], bare: Callable[[dict[str, LabHost]], Scene]
+    prepared: Callable[..., dict[str, LabHost]], bare: Callable[[dict[str, LabHost]], Scene]
 ) -> Callable[..., Scene]:
     """``scene("gpu-k", "gpu-l")``: these hosts as nodes of a new cluster, and an inventory that wants of all the
-    version that none of them has."""
+    version that none of them has. ``alike``: all of them have one and the same now."""
 
-    def make(*names: str, plain: bool = False) -> Scene:
-        made = bare(prepared(names))
+    def make(*names: str, plain: bool = False, alike: bool = False) -> Scene:
+        made = bare(prepared(names, alike))
         if not plain:
             for name in names:
                 made.join(name)

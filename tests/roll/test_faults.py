@@ -49,6 +49,7 @@ def test_a_host_that_does_not_come_back_stays_cordoned_and_says_why(scene: Calla
         record = report.nodes["gpu-m"]
         assert record.phase is Phase.BROKEN, record
         assert "did not come back within" in record.reason
+        assert "gpu-l" in report.nodes, (report.left_out, report.refused, report.stopped)
         assert report.nodes["gpu-l"].phase is Phase.PENDING, "nothing further is begun"
         assert "gpu-m" in report.stopped
         node = made.cluster.node("gpu-m")

@@ -24,7 +24,7 @@ def works(host: LabHost, version: str) -> None:
 def test_the_toolkit_goes_there_and_a_roll_cut_off_on_the_way_back_needs_no_option(
     scene: Callable[..., Scene],
 ) -> None:
-    made = scene(*HOSTS)
+    made = scene(*HOSTS, alike=True)
     version, before = loaded(made.hosts["gpu-k"]), made.installations("gpu-k")
     made.write(version)
     for host in made.hosts.values():
