@@ -202,8 +202,8 @@ class Scene:
 
 
 def until(true: Callable[[], Any], what: str, seconds: float = 90.0) -> None:
-    """Wait for something that a roll does meanwhile."""
+    """Wait for something that a roll does meanwhile; its shortest phases last some milliseconds."""
     end = time.monotonic() + seconds
     while not true():
         assert time.monotonic() < end, f"not so within {seconds:.0f} s: {what}"
-        time.sleep(0.02)
+        time.sleep(0.001)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Self
@@ -54,7 +55,8 @@ class Controllers:
         return (self.made.site.folder / "stderr").read_text()[-3000:]
 
     def kill_at(self, phase: str, seen: Callable[[LabHost], bool] | None = None) -> None:
-        """Kill it when the node is recorded to be in this phase, and `seen` is so on the host."""
+        """Kill it when the node is recorded to be in this phase, and `seen` is so on the host. It may have come to the
+        next phase by the time that the signal arrives."""
         assert self.process is not None
         process = self.process
 
@@ -68,7 +70,9 @@ class Controllers:
             until(lambda: seen(host), f"that on {self.name} at {phase}", seconds=30)
         os.kill(process.pid, signal.SIGKILL)
         process.wait()
-        assert self.made.record(self.name)["phase"] == phase, "nothing but the controller moves a node on"
+        left = self.made.record(self.name)
+        time.sleep(0.1)
+        assert self.made.record(self.name) == left, "nothing but the controller moves a node on"
 
     def waits(self, seconds: float) -> None:
         """It goes on for so long and neither ends nor moves the node."""
