@@ -9,11 +9,12 @@ INVENTORY := inventories/lab.toml
 NODES := gpu-k gpu-l gpu-m
 NODES_INVENTORY := inventories/lab-cluster.toml
 
-.PHONY: help venv lab-up cluster-up lab-down lab-reset lab-status vm-up vm-down demo test test-vm gpu-check lint clean
+.PHONY: help venv lab-up cluster-up lab-down lab-reset lab-status vm-up vm-down demo test test-roll test-vm gpu-check lint clean
 
 help:
 	@echo "make demo       lab of three bare hosts, then 'provision apply' twice"
-	@echo "make test       ruff, mypy and all tests on Docker hosts, whole rolls included"
+	@echo "make test       ruff, mypy and tests, on Docker hosts too"
+	@echo "make test-roll  whole rolling upgrades over three nodes, with crashes and faults, a run of its own"
 	@echo "make test-vm    the tests on virtual machines with a kernel of their own, a run of its own"
 	@echo "make lint       ruff and mypy alone"
 	@echo "make venv       virtual environment in $(VENV)"
@@ -68,10 +69,13 @@ lint: venv
 	$(BIN)/ruff check
 	$(BIN)/mypy
 
+# Whole rolls, and machines with a kernel of their own, take their time and are runs of their own.
 test: lint lab-up
-	$(BIN)/python -m pytest -m "not vm"
+	$(BIN)/python -m pytest --ignore=tests/roll -m "not vm"
 
-# Machines with a kernel of their own take about as long as all other tests together.
+test-roll: venv lab-up
+	$(BIN)/python -m pytest tests/roll
+
 test-vm: venv
 	$(BIN)/python -m pytest tests/vm
 
