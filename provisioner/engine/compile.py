@@ -52,15 +52,22 @@ def shell(name: str) -> str:
 
 
 def compile_stage(
-    changes: Sequence[Change], *, run: str, who: str, generation: str, secrets: Reveal, idle: bool = False
+    changes: Sequence[Change],
+    *,
+    run: str,
+    who: str,
+    generation: str,
+    secrets: Reveal,
+    idle: bool = False,
+    guard: str = "",
 ) -> str:
     """The script that does these changes in order and stops at the first failure.
 
     `generation` is what the last observation read; the script refuses to start when the host was changed since.
     `idle`: it also refuses where work has begun meanwhile. A person may have thought for an hour over the question,
-    and the first of many hosts may have taken as long.
+    and the first of many hosts may have taken as long. `guard`: sh commands that come first and may end it.
     """
-    parts = [shell("prelude.sh"), shell("hostlock.sh"), f"take_lock {words([run, who, generation])}\n"]
+    parts = [shell("prelude.sh"), shell("hostlock.sh"), guard, f"take_lock {words([run, who, generation])}\n"]
     if idle:
         known = words([" ".join(DRIVER_DAEMONS), " ".join(OWN_NAMESPACES)])
         parts += [shell("idle.sh"), f"_look() (\n{merge([WorkloadProbe()])})\n"]

@@ -41,7 +41,8 @@ def digest(change: Change) -> str:
 
 @dataclass
 class HostRun:
-    """The state of one host during a run. Used by one thread at a time."""
+    """The state of one host during a run. Used by one thread at a time. `guard`: what each of its scripts begins with,
+    see `compile_stage`."""
 
     wanted: HostSteps
     executor: Executor
@@ -49,6 +50,7 @@ class HostRun:
     monitor: Monitor
     run: str
     who: str
+    guard: str = ""
     facts: Facts | None = None
     plan: HostPlan | None = None
     outcomes: list[Outcome] = field(default_factory=list)
@@ -160,6 +162,7 @@ class HostRun:
             generation=generation(self.facts),
             secrets=self.secrets,
             idle=disturbs and not (options.disruptive or options.drained),
+            guard=self.guard,
         )
         self.outcomes.extend(done.outcomes)
         for outcome in done.outcomes:

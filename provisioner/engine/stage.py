@@ -8,12 +8,14 @@ from dataclasses import dataclass
 
 from provisioner.engine.compile import compile_stage
 from provisioner.engine.secrets import Secrets
-from provisioner.errors import Disconnected, HostLocked, PlanMoved, ProvisionError
+from provisioner.errors import Disconnected, HostLocked, LeaseLost, PlanMoved, ProvisionError
 from provisioner.model.action import Action, Guarded, Packages, Run, Service
 from provisioner.model.change import Change
 from provisioner.model.result import Outcome
 from provisioner.transport.executor import Completed, Executor
 
+RC_STALE = 76
+"""Status of a script that was refused because the host has seen a later roll."""
 OUTPUT_LIMIT = 200_000
 """Characters of a change's output that are kept for journal and report (its end)."""
 _END = re.compile(rb"@end (\d+) (\d+) (\d+) (\d+) (\d+)\n")
@@ -37,10 +39,12 @@ def run_stage(
     generation: str,
     secrets: Secrets,
     idle: bool = False,
+    guard: str = "",
 ) -> StageRun:
-    """Do these changes; with `idle` only where no work has begun. Transport errors are part of the result: what was
-    done before them is known or unknown, and says so."""
-    script = compile_stage(changes, run=run, who=who, generation=generation, secrets=secrets, idle=idle)
+    """Do these changes; with `idle` only where no work has begun; `guard` as in `compile_stage`. Transport errors are
+    part of the result: what was done before them is known or unknown, and says so. So is LeaseLost, of a guard that
+    met a later roll."""
+    script = compile_stage(changes, run=run, who=who, generation=generation, secrets=secrets, idle=idle, guard=guard)
     limit = 120 + sum(time_of(action) for change in changes for action in change.actions)
     try:
         done = executor.run(script, timeout=limit)
@@ -77,6 +81,8 @@ def take_stage_apart(changes: Sequence[Change], done: Completed, secrets: Secret
                 remedy="plan again; what must wait for a drained node is deferred then",
             ),
         )
+    if done.rc == RC_STALE:
+        return StageRun((), stale(host, said))
     failed = any(not outcome.ok for outcome in outcomes)
     if not failed and (done.rc != 0 or len(outcomes) < len(changes)):
         why = said or f"status {done.rc} after {len(outcomes)} of {len(changes)} changes"
@@ -89,6 +95,15 @@ def take_stage_apart(changes: Sequence[Change], done: Completed, secrets: Secret
             ),
         )
     return StageRun(tuple(outcomes))
+
+
+def stale(host: str, why: str) -> LeaseLost:
+    """The host has seen a later roll than the one that asked."""
+    return LeaseLost(
+        f"{host} refuses this roll",
+        why=why,
+        remedy="a later roll has taken over; see `provision upgrade-driver --status`",
+    )
 
 
 def time_of(action: Action) -> float:

@@ -7,13 +7,14 @@ from dataclasses import replace
 
 from provisioner.engine.hostrun import HostRun
 from provisioner.engine.planning import HostSteps, plan_host
+from provisioner.errors import LeaseError
 from provisioner.facts.driver import LoadedModules
 from provisioner.model.change import Change, Disruption
 from provisioner.model.event import Event
 from provisioner.model.fact import Facts
 from provisioner.model.result import Status
 from provisioner.model.upgrade import Result
-from provisioner.upgrade.hoststep import Fence
+from provisioner.upgrade.hoststep import Fence, guard
 from provisioner.upgrade.member import Member
 
 
@@ -37,12 +38,15 @@ def loaded(facts: Facts) -> str:
 
 
 def apply(member: Member, steps: HostSteps, stages: Sequence[str], fence: Fence) -> tuple[Result, str]:
-    """Do what waits, stage by stage, as `apply --disruptive --reboot` would; done again it finds nothing left."""
-    run = HostRun(drained(steps), member.executor, member.secrets, _silent, fence.run, fence.who)
+    """Do what waits, stage by stage, as `apply --disruptive --reboot` would; done again it finds nothing left.
+    Raises LeaseLost where a later roll has worked on the host."""
+    run = HostRun(drained(steps), member.executor, member.secrets, _silent, fence.run, fence.who, guard(fence))
     run.observe()
     run.approve(run.plan)
     for number, stage in enumerate(stages):
         run.apply(stage, last=not any(run.due(later) for later in stages[number + 1 :]))
+    if isinstance(run.error, LeaseError):
+        raise run.error
     result = run.result()
     well = result.status in (Status.OK, Status.CHANGED)
     return (Result.OK if well else Result.FAILED), "" if well else result.message

@@ -10,7 +10,8 @@ from typing import Generic, TypeVar
 
 from provisioner.config.shipped import shipped
 from provisioner.engine.compile import shell
-from provisioner.errors import Disconnected, HostLocked, LeaseLost
+from provisioner.engine.stage import RC_STALE, stale
+from provisioner.errors import Disconnected, HostLocked
 from provisioner.facts.merge import prelude
 from provisioner.quoting import quote, words
 from provisioner.transport.executor import Completed, Executor
@@ -19,8 +20,6 @@ T = TypeVar("T")
 
 RC_LOCKED = (73, 74)
 """Statuses of a script that was refused by the host's lock: held, or taken by another in this very moment."""
-RC_STALE = 76
-"""Status of a script that was refused because the host has seen a later roll."""
 SETTLE = 600
 """Seconds that a step lets an orphaned one (its controller is gone) go on before it gives up on the host's lock."""
 
@@ -80,11 +79,7 @@ def refused(done: Completed, host: str) -> None:
     if done.rc in RC_LOCKED:
         raise HostLocked(f"{host} is being changed by another run", why=said, remedy="wait for it, then --resume")
     if done.rc == RC_STALE:
-        raise LeaseLost(
-            f"{host} refuses this roll",
-            why=said,
-            remedy="a later roll has taken over; see `provision upgrade-driver --status`",
-        )
+        raise stale(host, said)
 
 
 @cache
@@ -106,8 +101,16 @@ def bounded() -> str:
 def opened(fence: Fence) -> str:
     """What every script of a roll begins with: it refuses an older roll, then takes the host's lock."""
     asked = words([fence.run, fence.who, str(SETTLE), "leased" if fence.leased else ""])
-    begin = f"PROVISION_TOKEN={quote(str(fence.token))}\nbegin {asked}\n"
-    return shell("prelude.sh") + shell("hostlock.sh") + bounded() + host_script("head") + begin
+    return shell("prelude.sh") + shell("hostlock.sh") + bounded() + _numbered(fence) + f"begin {asked}\n"
+
+
+def guard(fence: Fence) -> str:
+    """What a stage of an ordinary run begins with when a roll does it: it refuses an older roll."""
+    return _numbered(fence) + "not_older\n"
+
+
+def _numbered(fence: Fence) -> str:
+    return host_script("head") + f"PROVISION_TOKEN={quote(str(fence.token))}\n"
 
 
 def scripted(fence: Fence, names: Sequence[str], body: str) -> str:

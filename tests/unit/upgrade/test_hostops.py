@@ -7,8 +7,11 @@ from pathlib import Path
 
 import pytest
 
+from provisioner.engine.secrets import Secrets
+from provisioner.engine.stage import StageRun, run_stage
 from provisioner.errors import Disconnected, HostLocked, LeaseLost
 from provisioner.model.action import Guarded, Packages, Restore, WriteFile
+from provisioner.model.change import Change, Kind
 from provisioner.model.lock import LockedPackage
 from provisioner.model.upgrade import Result
 from provisioner.tasks.packaging.backend import HostFile
@@ -16,7 +19,7 @@ from provisioner.transport.executor import Completed
 from provisioner.transport.fake import FakeExecutor
 from provisioner.upgrade import hostops
 from provisioner.upgrade.holders import look
-from provisioner.upgrade.hoststep import release
+from provisioner.upgrade.hoststep import Fence, guard, release
 from provisioner.upgrade.prefetch import Cache
 from tests.unit.upgrade.machine import FENCE, Machine
 
@@ -61,6 +64,34 @@ class TestFence:
         machine.do(look(replace(later, leased=True)))
         with pytest.raises(LeaseLost, match="refuses this roll"):
             machine.do(look(FENCE))
+
+    def test_what_apply_deferred_is_not_done_by_a_roll_that_a_later_one_took_over(self, tmp_path: Path) -> None:
+        machine = Machine(tmp_path)
+        target = tmp_path / "written"
+        change = Change("a file", "new file", Kind.CREATE, (WriteFile(str(target), "text"),))
+
+        def stage(fence: Fence) -> StageRun:
+            number = (tmp_path / "run/generation").read_text().strip()
+            return run_stage(
+                machine,
+                [change],
+                run=fence.run,
+                who=fence.who,
+                generation=number,
+                secrets=Secrets(),
+                guard=guard(fence),
+            )
+
+        later = replace(FENCE, run="roll-2", token=8)
+        machine.do(look(later))
+        machine.do(release(later))
+        refused = stage(FENCE)
+        assert isinstance(refused.error, LeaseLost)
+        assert "roll 8 has worked on this host; this one is 7" in refused.error.why
+        assert not target.exists()
+        done = stage(later)
+        assert (done.error, [each.ok for each in done.outcomes]) == (None, [True])
+        assert target.read_text() == "text"
 
     def test_a_lease_ends_no_lock_of_another_command(self, tmp_path: Path) -> None:
         machine = Machine(tmp_path)
