@@ -12,7 +12,7 @@ from tests.cluster.kubectl import Kubectl
 from tests.lab import Lab, LabHost
 from tests.lab.site import Site
 from tests.roll.prepared import prepare, unsound
-from tests.roll.scene import FIRST, RBAC, VERSIONS, Scene, loaded
+from tests.roll.scene import FIRST, RBAC, VERSIONS, Locks, Scene, loaded
 
 HERE = Path(__file__).parent
 NODES = ("gpu-k", "gpu-l", "gpu-m")
@@ -32,8 +32,8 @@ def lab() -> Lab:
 
 
 @pytest.fixture(scope="session")
-def locks() -> dict[str, str]:
-    """Version → its lock file's text."""
+def locks() -> Locks:
+    """The locks that were made so far."""
     return {}
 
 
@@ -59,7 +59,7 @@ def prepared(lab: Lab, tmp_path_factory: pytest.TempPathFactory) -> Callable[...
 
 @pytest.fixture
 def bare(
-    cluster: Cluster, kubectl: Kubectl, tmp_path: Path, locks: dict[str, str], monkeypatch: pytest.MonkeyPatch
+    cluster: Cluster, kubectl: Kubectl, tmp_path: Path, locks: Locks, monkeypatch: pytest.MonkeyPatch
 ) -> Callable[[dict[str, LabHost]], Scene]:
     """A new cluster without nodes, in which a roll has its rights, beside these hosts."""
 

@@ -31,6 +31,9 @@ OPTIONS = RollOptions(drain_timeout=60.0, reboot_timeout=90.0)
 During = Mapping[tuple[str, str], Callable[[], None]]
 """(kind of event, phase) → what happens in the world at that moment, once."""
 
+Locks = dict[tuple[str, str, frozenset[str]], str]
+"""Driver, components of its repository, kinds of hosts → a lock file's text."""
+
 
 def inventory(version: str, *, components: str = '"main"', cluster: str = "", more: str = "") -> str:
     """The site's variables, as inventories/lab-cluster.toml has them."""
@@ -90,13 +93,13 @@ def toolkit(host: Inside) -> str:
 
 @dataclass
 class Scene:
-    """What a test rolls over. `locks`: version → text of a lock file, made once."""
+    """What a test rolls over. `locks`: what a lock depends on → its file's text, made once."""
 
     cluster: Cluster
     kubectl: Kubectl
     site: Site
     hosts: dict[str, LabHost]
-    locks: dict[str, str]
+    locks: Locks
     marks: dict[str, str] = field(default_factory=dict)
 
     def write(self, target: str, *, plain: bool = False, components: str = '"main"', more: str = "") -> None:
@@ -104,11 +107,12 @@ class Scene:
         where = "" if plain else str(self.kubectl.config(ACCOUNT))
         text = inventory(target, components=components, cluster=where, more=more)
         self.site.write(*self.hosts.values(), text=text)
-        if target not in self.locks:
+        wanted = target, components, frozenset(host.spec.base for host in self.hosts.values())
+        if wanted not in self.locks:
             done = self.site.run("lock")
             assert done.returncode == 0, done.stdout + done.stderr
-            self.locks[target] = self.site.inventory.with_suffix(".lock").read_text()
-        self.site.inventory.with_suffix(".lock").write_text(self.locks[target])
+            self.locks[wanted] = self.site.inventory.with_suffix(".lock").read_text()
+        self.site.inventory.with_suffix(".lock").write_text(self.locks[wanted])
 
     def target(self) -> str:
         """A version that none of the hosts has: what the next roll brings."""
