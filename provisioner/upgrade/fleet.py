@@ -211,12 +211,12 @@ class Fleet:
         fetched = prefetch.prefetch(fence, target, previous).run(member.executor)
         return self._check(member, picture, fetched)
 
-    def records(self, refused: dict[str, str]) -> dict[str, NodeRecord]:
-        """Host → what earlier rolls left on record. A host that doesn't answer has its record on its node all the same;
-        hosts whose record can't be read move to `refused`."""
+    def records(self, refused: dict[str, str], *, every: bool = False) -> dict[str, NodeRecord]:
+        """Host → what earlier rolls left on record. A host that doesn't answer has its record on its node all the same,
+        as have those in `refused`, which only `every` reads; hosts whose record can't be read move there."""
         found = {}
         for name, member in self.members.items():
-            if member.facts is None and self.api is not None:
+            if (every or member.facts is None) and self.api is not None:
                 member.node = member.node or member.ctx.host.node or name
             elif name in refused:
                 continue

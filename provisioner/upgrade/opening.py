@@ -13,7 +13,7 @@ from provisioner.engine.journal import Journal, new_run_id
 from provisioner.engine.locking import write_beside
 from provisioner.engine.opening import open_session
 from provisioner.engine.session import Session, silent, whoami
-from provisioner.errors import EXIT_DONE, EXIT_FAILED, EXIT_INTERRUPTED, NotFound, ProvisionError, UsageError
+from provisioner.errors import EXIT_DONE, EXIT_FAILED, EXIT_INTERRUPTED, ProvisionError, UsageError
 from provisioner.kube.api import Api
 from provisioner.kube.choice import kubectl_of
 from provisioner.model.event import Event, EventKind, Monitor
@@ -23,7 +23,6 @@ from provisioner.upgrade import hoststep, lease, pods, window
 from provisioner.upgrade.fleet import Fleet
 from provisioner.upgrade.holder import this_process
 from provisioner.upgrade.member import Member
-from provisioner.upgrade.node import one_line
 from provisioner.upgrade.phases import Work
 from provisioner.upgrade.roll import WELL, Rolling, Task
 from provisioner.upgrade.selection import kept_out, kind_of
@@ -298,23 +297,10 @@ class Roller:
             state, _ = lease.read(self.api)
         self.fleet.read()
         picture, refused = self.fleet.picture()
-        found: dict[str, NodeRecord] = {}
-        left_out: dict[str, str] = {}
-        for name, member in self.members.items():
-            if name in refused and self.api is None:
-                continue
-            try:
-                # A host that doesn't answer has its record on its node all the same.
-                member.node = member.node or member.ctx.host.node or name
-                known = member.kept_record(self.api)
-            except NotFound:
-                continue
-            except ProvisionError as error:
-                refused[name] = one_line(error)
-                continue
-            if known is not None:
-                found[name] = known
-            else:
+        found = self.fleet.records(refused, every=True)
+        left_out = {}
+        for name in self.members:
+            if name not in found and name not in refused:
                 node = picture.nodes.get(name)
                 left_out[name] = (kept_out(node, None, False) if node is not None else "") or "no roll has touched it"
         return RollReport(
