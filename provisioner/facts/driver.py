@@ -98,18 +98,21 @@ command -v modinfo >/dev/null 2>&1 || unknown 'modinfo is not there (package kmo
 k=$(uname -r); printf 'kernel %s\\n' "$k"
 [ -e "/lib/modules/$k/build" ] && echo headers
 for m in {" ".join(MODULES)}; do
-    f=$m
-    modinfo -F filename "$m" >/dev/null 2>&1 || {{
+    i=$(modinfo "$m" 2>/dev/null) || {{
         f=$(modprobe -n -q --show-depends "$m" 2>/dev/null | awk '
             $1 == "insmod" {{f = $2}}
             $1 == "install" {{for (i = 2; i < NF; i++) if ($i == "-i" || $i == "--ignore-install") f = $(i + 1)}}
             END {{print f}}')
         [ -n "$f" ] || continue
+        i=$(modinfo "$f" 2>/dev/null)
     }}
-    printf 'module\\t%s\\t%s\\t%s\\t%s\\t%s\\n' "$m" "$(modinfo -F version "$f" 2>/dev/null)" \\
-        "$(modinfo -F license "$f" 2>/dev/null)" "$(modinfo -F signer "$f" 2>/dev/null)" \\
-        "$(modinfo -F filename "$f" 2>/dev/null)"
-done
+    printf 'module: %s\\n%s\\n' "$m" "$i"
+done | awk '
+    BEGIN {{OFS = "\\t"}}
+    function tell() {{if (m) print "module", m, a["version"], a["license"], a["signer"], a["filename"]}}
+    $1 == "module:" {{tell(); split("", a); m = $2; next}}
+    /^[a-z]+:/ {{k = substr($1, 1, length($1) - 1); if (k in a) next; sub(/^[a-z]+: */, ""); a[k] = $0}}
+    END {{tell()}}'
 command -v dkms >/dev/null 2>&1 && bounded 20 dkms status 2>/dev/null | sed -n '/nvidia/s/^/dkms /p'
 for d in /lib/modules/*; do
     [ -d "$d" ] && [ "${{d##*/}}" != "$k" ] || continue

@@ -72,13 +72,15 @@ for d in /sys/bus/pci/devices/*; do
     read -r c <"$d/class" || unknown "$d/class cannot be read"
     case $c in 0x0300* | 0x0302* | 0x0380* | 0x0680*) ;; *) continue ;; esac
     read -r i <"$d/device" || unknown "$d/device cannot be read"
-    n=-; [ -L "$d/driver" ] && n=$(basename "$(readlink "$d/driver")")
+    n=-; [ -L "$d/driver" ] && n=$(readlink "$d/driver") n=${n##*/}
     w=0; { read -r w <"$d/current_link_width"; } 2>/dev/null
     m=0; { read -r m <"$d/max_link_width"; } 2>/dev/null
     f=physical; [ -e "$d/physfn" ] && f=virtual
-    a=$(head -c 4 "$d/config" 2>/dev/null | od -An -tx1 | tr -d ' \n')
+    set -- $(od -An -tx1 -N 4 "$d/config" 2>/dev/null); a=${1-}${2-}${3-}${4-}
     printf '%s %s %s %s %s %s %s %s' "${d##*/}" "$i" "$c" "$n" "${w:-0}" "${m:-0}" "$f" "${a:--}"
-    { head -n 6 "$d/resource" | while read -r s e r; do printf ' %s-%s' "$s" "$e"; done; } 2>/dev/null
+    {
+        for b in 1 2 3 4 5 6; do read -r s e r && printf ' %s-%s' "$s" "$e"; done <"$d/resource"
+    } 2>/dev/null
     echo
 done
 """

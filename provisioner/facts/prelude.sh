@@ -9,27 +9,28 @@ unknown() { printf '%s\n' "$1" >&2; exit 70; }
 # bounded SECONDS COMMAND...: its output and status, or status 75 when it doesn't end in time. A process in
 # uninterruptible sleep can't be killed (a hung nvidia-smi is), so nothing here waits for one.
 bounded() {
-    _limit=$1; shift
+    _limit=$1 _what=$2; shift
     _b="$_dir/bounded.$_n"
-    rm -f "$_b.rc"
-    ( setsid "$@" </dev/null >"$_b.out" 2>"$_b.err" & _pid=$!; printf '%s' "$_pid" >"$_b.pid"
-      wait "$_pid"; printf '%s' "$?" >"$_b.tmp"; mv "$_b.tmp" "$_b.rc" ) >/dev/null 2>&1 &
+    [ ! -e "$_b.rc" ] || rm -f "$_b.rc"
+    ( setsid "$@" </dev/null >"$_b.out" 2>"$_b.err" & _pid=$!; printf '%s\n' "$_pid" >"$_b.pid"
+      wait "$_pid"; printf '%s\n' "$?" >"$_b.rc" ) >/dev/null 2>&1 &
     _waiter=$!
-    _tenths=$((_limit * 10)) _quick=10
-    while [ ! -e "$_b.rc" ]; do
-        # Most commands end within a few milliseconds: look often at first.
-        if [ "$_quick" -gt 0 ]; then _quick=$((_quick - 1)); sleep 0.01; continue; fi
-        [ "$_tenths" -le 0 ] && break
+    # Most commands end within a few hundredths of a second: look often at first.
+    _tenths=$((_limit * 10)); set -- 0.01 0.02 0.03 0.04; _rc=
+    # Without a whole line in it, the file is just being written.
+    until { read -r _rc <"$_b.rc"; } 2>/dev/null; do
+        if [ $# -gt 0 ]; then sleep "$1"; shift; continue; fi
+        [ "$_tenths" -gt 0 ] || break
         _tenths=$((_tenths - 1)); sleep 0.1
     done
-    if [ -e "$_b.rc" ]; then
-        cat "$_b.out"; cat "$_b.err" >&2
-        return "$(cat "$_b.rc")"
+    if [ -n "$_rc" ]; then
+        cat "$_b.out"; [ ! -s "$_b.err" ] || cat "$_b.err" >&2
+        return "$_rc"
     fi
     # Who waits for it goes first: what it would write next lies in a folder that is about to be removed.
-    kill -KILL "$_waiter" 2>/dev/null
-    kill -KILL "-$(cat "$_b.pid")" 2>/dev/null
-    printf '%s did not answer within %s s\n' "$1" "$_limit" >&2
+    kill -KILL "$_waiter" 2>/dev/null || :
+    { read -r _pid <"$_b.pid" && kill -KILL "-$_pid"; } 2>/dev/null || :
+    printf '%s did not answer within %s s\n' "$_what" "$_limit" >&2
     return 75
 }
 

@@ -16,15 +16,19 @@ from provisioner.model.fact import Absent, Known, Unknown
 from tests.unit.facts.shell import ask, put
 
 MODINFO = """
-case "$3" in
+case "$1" in
 nvidia) f=/lib/modules/6.1.0/updates/dkms/nvidia.ko ;;
-/l/nvidia-modeset.ko) f=$3 ;;
+/l/nvidia-modeset.ko) f=$1 ;;
 nvidia-current-uvm) f=/lib/modules/6.1.0/updates/dkms/nvidia-current-uvm.ko ;;
 *) exit 1 ;;
 esac
-case "$2" in
-filename) echo "$f" ;; version) echo 535.216.03 ;; license) echo 'NVIDIA' ;; signer) echo 'DKMS key' ;;
-esac
+echo "filename:       $f"
+echo 'license:        NVIDIA'
+echo 'version:        535.216.03'
+echo 'alias:          pci:v000010DEd*sv*sd*bc03sc02i00*'
+echo 'signer:         DKMS key'
+printf 'signature:      4B:2A\n\t\t01:02\n'
+echo 'parm:           version: license of a parameter (int)'
 """
 MODPROBE = """
 case "$*" in
