@@ -6,6 +6,7 @@ STAMP := $(VENV)/.installed
 LAB := $(BIN)/python -m tests.lab
 VM := $(BIN)/python -m tests.vm
 INVENTORY := inventories/lab.toml
+TWO := -n 2 --maxschedchunk 1
 NODES := gpu-k gpu-l gpu-m
 NODES_INVENTORY := inventories/lab-cluster.toml
 
@@ -13,9 +14,9 @@ NODES_INVENTORY := inventories/lab-cluster.toml
 
 help:
 	@echo "make demo       lab of three bare hosts, then 'provision apply' twice"
-	@echo "make test       ruff, mypy and tests, on Docker hosts too"
-	@echo "make test-roll  whole rolling upgrades over three nodes, with crashes and faults, a run of its own"
-	@echo "make test-vm    the tests on virtual machines with a kernel of their own, a run of its own"
+	@echo "make test       ruff, mypy and all tests, on Docker hosts and virtual machines too"
+	@echo "make test-roll  of these, whole rolling upgrades over three nodes, with crashes and faults"
+	@echo "make test-vm    of these, those on virtual machines with a kernel of their own"
 	@echo "make lint       ruff and mypy alone"
 	@echo "make venv       virtual environment in $(VENV)"
 	@echo "make lab-up     start the lab as it is; lab-reset makes its hosts bare again"
@@ -69,15 +70,17 @@ lint: venv
 	$(BIN)/ruff check
 	$(BIN)/mypy
 
-# Whole rolls, and machines with a kernel of their own, take their time and are runs of their own.
-test: lint lab-up
-	$(BIN)/python -m pytest --ignore=tests/roll -m "not vm"
+# First what needs no lab: machines with a kernel of their own, two at a time, and between them the unit tests.
+test: lint
+	$(BIN)/python -m pytest tests/unit tests/vm $(TWO)
+	$(MAKE) lab-up
+	$(BIN)/python -m pytest --ignore=tests/unit --ignore=tests/vm
 
 test-roll: venv lab-up
 	$(BIN)/python -m pytest tests/roll
 
 test-vm: venv
-	$(BIN)/python -m pytest tests/vm
+	$(BIN)/python -m pytest tests/vm $(TWO)
 
 # On a host with a card: where it differs from what the tests simulate. Changes nothing; asks for root.
 gpu-check: venv

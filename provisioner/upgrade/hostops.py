@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from provisioner.config.shipped import shipped
-from provisioner.engine.compile import compile_action
+from provisioner.engine.compile import GOING_BACK, compile_action
 from provisioner.engine.secrets import Secrets
 from provisioner.engine.stage import take_stage_apart, time_of
 from provisioner.facts.host import IdentityProbe
@@ -120,8 +120,8 @@ class Installed:
 
     @property
     def reason(self) -> str:
-        """The last lines, for a record."""
-        lines = [line.strip() for line in self.output.splitlines() if line.strip()]
+        """The last lines that say why, for a record; what the way back printed left out."""
+        lines = [line.strip() for line in self.output.partition(GOING_BACK)[0].splitlines() if line.strip()]
         return "; ".join(lines[-3:])[-600:]
 
 

@@ -19,13 +19,20 @@ def made(target: Path, make: Callable[[Path], None]) -> Path:
         return target
     target.parent.mkdir(parents=True, exist_ok=True)
     partial = target.with_suffix(".partial")
-    with target.with_suffix(".lock").open("w") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
+    with held(target.with_suffix(".lock")):
         if not target.exists():
             partial.unlink(missing_ok=True)
             make(partial)
             partial.rename(target)
     return target
+
+
+@contextmanager
+def held(lock: Path) -> Iterator[None]:
+    """Only one process at a time."""
+    with lock.open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
 
 
 @contextmanager

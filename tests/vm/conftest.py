@@ -3,28 +3,47 @@
 from __future__ import annotations
 
 import os
+import pickle
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Literal
 
 import pytest
 
+from tests.lab.paths import MACHINES
 from tests.lab.site import Site
+from tests.vm.cached import held
 from tests.vm.engine import refusal
 from tests.vm.machine import Machine
 from tests.vm.making import Making, make
 from tests.vm.states import Images, images
 
 HERE = Path(__file__).parent
-#: Another name lets two runs of these tests go side by side.
-NAME = os.environ.get("PROVISION_VM", "vm-a")
+#: Each of several processes (pytest-xdist) has a machine of its own.
+WORKER = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw"))
+NAME = list(MACHINES)[WORKER]
 State = Literal["bare", "node", "cold"]
+
+#: The longest come first.
+ORDER = ("fresh", "secureboot", "boot", "upgrade", "kernels", "selftest")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    for item in items:
-        if HERE in item.path.parents:
-            item.add_marker("vm")
+    ours = [item for item in items if HERE in item.path.parents]
+    for item in ours:
+        item.add_marker("vm")
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        items[:] = side_by_side(ours, [item for item in items if HERE not in item.path.parents])
+
+
+def side_by_side(ours: list[pytest.Item], theirs: list[pytest.Item]) -> list[pytest.Item]:
+    """An order for two processes, which begin with the first two items and the next two. While one makes the node, the
+    other has Secure Boot, which does without, and then what isn't about machines at all."""
+    ours = sorted(ours, key=lambda item: ORDER.index(item.path.stem.removeprefix("test_")))
+    fresh = [item for item in ours if item.path.stem == "test_fresh"]
+    cold = [item for item in ours if item.path.stem == "test_secureboot"]
+    rest = [item for item in ours if item not in fresh and item not in cold]
+    return [*fresh[:2], *cold, *theirs, *rest, *fresh[2:]]
 
 
 @pytest.fixture(scope="session", name="images")
@@ -37,16 +56,29 @@ def built() -> Images:
 
 @pytest.fixture(scope="session")
 def making(images: Images, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Making]:
-    """How the product made a GPU node of a machine with two cards; its state is what ``vm("node")`` loads."""
-    folder = tmp_path_factory.mktemp("node")
-    machine = images.machine(NAME)
-    try:
-        machine.load(images.bare, cards=2)
-        made = make(machine, Site(folder), folder / "node.qcow2")
-    finally:
-        machine.remove()
+    """How the product made a GPU node of a machine with two cards; its state is what ``vm("node")`` loads. Of several
+    processes the first makes it, and the last one takes its state away."""
+    base = tmp_path_factory.getbasetemp()
+    folder = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "node"
+    folder.mkdir(exist_ok=True)
+    told, users = folder / "making.pickle", folder / "users"
+    with held(folder / "lock"):
+        if not told.exists():
+            machine = images.machine(NAME)
+            try:
+                machine.load(images.bare, cards=2)
+                told.write_bytes(pickle.dumps(make(machine, Site(folder), folder / "node.qcow2")))
+            finally:
+                machine.remove()
+        made: Making = pickle.loads(told.read_bytes())
+        users.mkdir(exist_ok=True)
+        (users / NAME).touch()
     yield made
-    made.state.unlink()
+    with held(folder / "lock"):
+        (users / NAME).unlink()
+        if not any(users.iterdir()):
+            told.unlink()
+            made.state.unlink()
 
 
 @pytest.fixture

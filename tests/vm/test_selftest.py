@@ -12,6 +12,7 @@ from tests.vm.machine import Machine
 
 #: Seconds that the test may take where a card hangs.
 DEADLINE = 20
+POOL = "/srv/lab-repo/nvidia/pool/main"
 
 
 def _tested(machine: Machine) -> dict[str, Any]:
@@ -58,15 +59,13 @@ def test_a_card_that_vanished_between_two_boots_is_a_fail_before_kubelet(
     assert host["refusals"][0]["what"] == "1 NVIDIA card on the PCI bus, 2 expected"
 
 
-def test_libraries_of_another_version_than_the_loaded_module_are_a_fail_until_apply_has_mended_it(
+def test_libraries_of_another_version_than_the_loaded_module_are_a_fail(
     vm: Callable[..., Machine], site: Site
 ) -> None:
     machine = vm("node", cards=2)
     inventory.write(site, machine)
-    other = " ".join(f"{name}=570.172.08-1" for name in ("libcuda1", "libnvidia-ml1", "nvidia-driver-cuda"))
-    machine.exec(
-        f"apt-get install -q -y --allow-downgrades --allow-change-held-packages {other}", check=True, timeout=300
-    )
+    other = " ".join(f"{POOL}/{name}_570.172.08-1_amd64.deb" for name in ("libcuda1", "libnvidia-ml1"))
+    machine.exec(f"dpkg -i --force-depends --force-hold {other}", check=True, timeout=300)
     verdict = _tested(machine)
     assert (verdict["result"], verdict["reason"]) == ("fail", "DriverLibraryMismatch"), verdict
     assert verdict["detail"].startswith("module 580.95.05 is loaded, libnvidia-ml is 570.172.08 (")

@@ -82,8 +82,15 @@ def test_a_module_that_does_not_load_leads_back_to_the_one_before(vm: Callable[.
     boot = machine.boot_id()
     package = f"/srv/lab-repo/nvidia/pool/main/linux-modules-nvidia-open-{newer.release}_{FIRST}-1_amd64.deb"
     module = f"./lib/modules/{newer.release}/updates/nvidia.ko"
-    spoil = f'dpkg-deb --fsys-tarfile {package} | tar -xO {module} >"$(modinfo -F filename nvidia)"'
-    happens = {("phase-started", "loading"): lambda: spoiled(machine, spoil)}
+    path = machine.exec("modinfo -F filename nvidia", check=True).stdout.strip()
+    # The package's own file goes elsewhere; what it starts would load it before the roll does.
+    divert = f"dpkg-divert --local --no-rename --divert {path}.packaged"
+    spoil = f"{divert} --add {path} && dpkg-deb --fsys-tarfile {package} | tar -xO {module} >{path}"
+    mend = f"{divert} --remove {path} && rm -f {path}.packaged"
+    happens = {
+        ("phase-started", "installing"): lambda: spoiled(machine, spoil),
+        ("phase-failed", "loading"): lambda: spoiled(machine, mend),
+    }
     with opened(site, replace(OPTIONS, reboot="never"), during=happens) as roller:
         report = roller.run(roller.prepare(roller.plan()))
     record = report.nodes[machine.name]
