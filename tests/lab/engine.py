@@ -115,14 +115,15 @@ def ensure_engine() -> None:
         pids = "/var/run/docker.pid /var/run/docker/containerd/containerd.pid"
         stale = f'for p in {pids}; do readlink "/proc/$(cat $p)/exe" | grep -Eq "/(dockerd|containerd)$" '
         stale += '|| rm -f "$p"; done 2>/dev/null'
-        start = f"{stale}; exec dockerd >>{LOG} 2>&1 </dev/null"
-        subprocess.Popen(
-            root(["sh", "-c", start]),
+        # The shell ends at once, so that the daemon is nobody's child here.
+        subprocess.run(
+            root(["sh", "-c", f"{stale}; dockerd >>{LOG} 2>&1 </dev/null &"]),
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
             start_new_session=True,
             cwd="/",
+            check=True,
         )
     for _ in range(120):
         if answers():
