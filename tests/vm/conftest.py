@@ -25,7 +25,7 @@ NAME = list(MACHINES)[WORKER]
 State = Literal["bare", "node", "cold"]
 
 #: The longest come first.
-ORDER = ("fresh", "secureboot", "boot", "upgrade", "kernels", "selftest")
+ORDER = ("fresh", "secureboot", "boot", "upgrade", "kernels", "selftest", "qmp")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

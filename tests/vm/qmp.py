@@ -36,8 +36,12 @@ class Qmp:
                 time.sleep(0.02)
         self._reader = threading.Thread(target=self._read, name="qmp", daemon=True)
         self._reader.start()
-        self._answers.get()  # the greeting
-        self("qmp_capabilities")
+        try:
+            self._answers.get()  # the greeting
+            self("qmp_capabilities")
+        except LabError:
+            self.close()
+            raise
 
     def __call__(self, command: str, *, timeout: float = 60, pass_fd: int | None = None, **arguments: Any) -> Any:
         """Run a command and return its ``return``; ``LabError`` with QEMU's words where it refuses."""

@@ -19,7 +19,8 @@ UNIT = "/etc/systemd/system/provision-nvidia-devices.service"
 BREAK = f"""\
 set -e
 systemctl disable --now nvidia-persistenced.service
-rm {MODULES_LOAD} {UDEV_RULE} {UNIT}
+printf 'nvidia_modeset\\nnvidia_uvm\\nnvidia\\n' >{MODULES_LOAD}
+rm {UDEV_RULE} {UNIT}
 rm /etc/systemd/system/multi-user.target.wants/provision-nvidia-devices.service
 systemctl daemon-reload; udevadm control --reload
 rmmod nvidia_uvm; rm /dev/nvidia-uvm /dev/nvidia-uvm-tools"""
