@@ -3,6 +3,9 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
+NEW_VENV = $(PYTHON) -c 'import sys; assert sys.version_info >= (3, 11), "Python 3.11 or newer is needed: PYTHON=…"' \
+	&& $(PYTHON) -m venv $(VENV)
+INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 LAB := $(BIN)/python -m tests.lab
 VM := $(BIN)/python -m tests.vm
 INVENTORY := inventories/lab.toml
@@ -29,10 +32,14 @@ help:
 venv: $(STAMP)
 
 $(STAMP): pyproject.toml
-	$(PYTHON) -c 'import sys; assert sys.version_info >= (3, 11), "Python 3.11 or newer is needed: PYTHON=…"'
-	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[test]'
+	$(NEW_VENV)
+	$(INSTALL) -e '.[test]'
 	touch $@
+
+# A host with a card needs the product alone.
+$(BIN)/provision:
+	$(NEW_VENV)
+	$(INSTALL) -e .
 
 lab-up: venv
 	$(LAB) up
@@ -83,8 +90,8 @@ test-vm: venv
 	$(BIN)/python -m pytest tests/vm $(TWO)
 
 # On a host with a card: where it differs from what the tests simulate. Changes nothing; asks for root.
-gpu-check: venv
-	$(if $(filter 0,$(shell id -u)),,sudo )$(BIN)/python -m tests.gpucheck
+gpu-check: $(BIN)/provision
+	$(if $(filter 0,$(shell id -u)),,sudo )env PYTHONDONTWRITEBYTECODE=1 $(BIN)/python -m tests.gpucheck
 
 clean: lab-down vm-down
 	rm -rf $(VENV) tests/lab/.state

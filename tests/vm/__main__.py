@@ -15,6 +15,7 @@ from typing import Any
 
 from tests.lab.engine import LabError
 from tests.lab.paths import CLIENT_KEY, KNOWN_HOSTS, MACHINES, STATE
+from tests.vm.engine import refusal
 from tests.vm.states import images
 
 NAME = "vm-a"
@@ -46,6 +47,8 @@ def main() -> int:
     except LabError as error:
         print(f"vm: {error}", file=sys.stderr)
         return 1
+    except KeyboardInterrupt:
+        return 130
     print(f"vm: took {time.monotonic() - start:.1f} s", file=sys.stderr)
     return 0
 
@@ -55,6 +58,8 @@ def up() -> None:
     record = kept()
     if record is None or not record["on"]:
         down()
+        if refusal():
+            raise LabError(refusal())
         images()
         with LOG.open("wb") as log:
             keeper = subprocess.Popen(
@@ -65,10 +70,15 @@ def up() -> None:
                 start_new_session=True,
                 cwd=Path(__file__).parents[2],
             )
-        while (record := kept()) is None:
-            if keeper.poll() is not None:
-                raise LabError(f"{NAME} did not start:\n{LOG.read_text()[-2000:]}")
-            time.sleep(0.1)
+        try:
+            while (record := kept()) is None:
+                if keeper.poll() is not None:
+                    raise LabError(f"{NAME} did not start:\n{LOG.read_text()[-2000:]}")
+                time.sleep(0.1)
+        except KeyboardInterrupt:
+            keeper.terminate()  # it knows no record yet by which `down` would find it
+            keeper.wait()
+            raise
     status()
 
 

@@ -19,13 +19,17 @@ from tests.vm.making import Making, make
 from tests.vm.states import Images, images
 
 HERE = Path(__file__).parent
-#: Each of several processes (pytest-xdist) has a machine of its own.
+#: Each of several processes (pytest-xdist) has a machine of its own. The first machine is for people, the last one for
+#: a saved state.
 WORKER = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw"))
-NAME = list(MACHINES)[WORKER]
+OURS = list(MACHINES)[1:-1]
+if len(OURS) <= WORKER:
+    raise pytest.UsageError(f"machines are there for {len(OURS)} processes at most")
+NAME = OURS[WORKER]
 State = Literal["bare", "node", "cold"]
 
-#: The longest come first.
-ORDER = ("fresh", "secureboot", "boot", "upgrade", "kernels", "selftest", "qmp")
+#: The longest come first; what isn't named here comes last.
+ORDER = ("fresh", "secureboot", "boot", "upgrade", "kernels", "selftest")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -39,7 +43,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def side_by_side(ours: list[pytest.Item], theirs: list[pytest.Item]) -> list[pytest.Item]:
     """An order for two processes, which begin with the first two items and the next two. While one makes the node, the
     other has Secure Boot, which does without, and then what isn't about machines at all."""
-    ours = sorted(ours, key=lambda item: ORDER.index(item.path.stem.removeprefix("test_")))
+    ranks = {f"test_{name}": rank for rank, name in enumerate(ORDER)}
+    ours = sorted(ours, key=lambda item: ranks.get(item.path.stem, len(ranks)))
     fresh = [item for item in ours if item.path.stem == "test_fresh"]
     cold = [item for item in ours if item.path.stem == "test_secureboot"]
     rest = [item for item in ours if item not in fresh and item not in cold]

@@ -52,7 +52,7 @@ def refusal() -> str:
     """Why this QEMU can't carry a card, or "" where it can.
 
     The cards hang on ``x-pci-proxy-dev``, a device of QEMU whose protocol is private (the "x-" says so): a QEMU built
-    without it, or one that changed it, makes the tests skip, with this as the reason printed.
+    without it makes the tests skip, with this as the reason printed.
     """
     install_missing_tools()
     if CARD_DEVICE not in run([EMULATOR, "-machine", "none", "-device", "help"]):

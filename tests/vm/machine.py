@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import fcntl
 import shlex
 import shutil
 import subprocess
 import tempfile
 import time
+from contextlib import suppress
 from pathlib import Path
+from typing import IO
 
 from tests.lab.engine import LabError
 from tests.lab.inside import Inside
@@ -18,6 +21,27 @@ from tests.vm.secureboot import board
 
 #: The tests' own way in is this far above the port of the product's.
 ACCESS_OFFSET = 1000
+PREFIX = "provision-vm-"
+
+
+def held_by_us(folder: Path) -> IO[str]:
+    """The lock on a machine's folder, which lasts as long as its process; ``BlockingIOError`` where another has it."""
+    file = (folder / "held").open("w")
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        file.close()
+        raise
+    return file
+
+
+def sweep() -> None:
+    """Delete the folders of machines whose process was killed; one that was made just now may not be locked yet."""
+    for folder in Path(tempfile.gettempdir()).glob(f"{PREFIX}*"):
+        with suppress(BlockingIOError, PermissionError, FileNotFoundError):
+            if time.time() - folder.stat().st_mtime > 60:
+                with held_by_us(folder):
+                    shutil.rmtree(folder, ignore_errors=True)
 
 
 class Machine(Inside):
@@ -31,7 +55,8 @@ class Machine(Inside):
     def __init__(self, name: str, system: Path, data: Path, *, secure_boot: bool | None = None) -> None:
         self.name = name
         self.port = MACHINES[name]
-        folder = Path(tempfile.mkdtemp(prefix=f"provision-{name}-"))
+        folder = Path(tempfile.mkdtemp(prefix=f"{PREFIX}{name.removeprefix('vm-')}-"))
+        self._held = held_by_us(folder)
         ports = {self.port: 22, self.port + ACCESS_OFFSET: GUEST_PORT}
         self.hardware = Hardware(name, folder, data, ports)
         if secure_boot is not None:
@@ -83,6 +108,7 @@ class Machine(Inside):
         """Switch it off and delete what it wrote."""
         self.stop()
         shutil.rmtree(self.hardware.folder, ignore_errors=True)
+        self._held.close()
 
     def wait(self, seconds: float = 300) -> None:
         """Wait until systemd has finished booting and the product's sshd listens."""

@@ -95,7 +95,8 @@ class Qemu:
         self._up = threading.Event()
         self._thread = threading.Thread(target=self._supervise, name=f"qemu-{hardware.name}", daemon=True)
         self._thread.start()
-        self._up.wait(90)
+        if not self._up.wait(150):
+            raise LabError(f"{hardware.name}: QEMU did not start within 150 s")
         if self._failure:
             raise LabError(self._failure)
 
@@ -121,6 +122,9 @@ class Qemu:
                 if self._process is not None:
                     self._process.kill()
         self._thread.join(30)
+        if self._thread.is_alive() and self._process is not None:
+            self._process.kill()
+            self._thread.join(30)
 
     def plug(self, index: int) -> None:
         """Put a card on the bus of the running machine."""

@@ -37,7 +37,7 @@ class Qmp:
         self._reader = threading.Thread(target=self._read, name="qmp", daemon=True)
         self._reader.start()
         try:
-            self._answers.get()  # the greeting
+            self._greeted(seconds)
             self("qmp_capabilities")
         except LabError:
             self.close()
@@ -61,6 +61,12 @@ class Qmp:
         if "error" in answer:
             raise LabError(f"QEMU refused {command}: {answer['error'].get('desc')}")
         return answer["return"]
+
+    def _greeted(self, seconds: float) -> None:
+        try:
+            self._answers.get(timeout=seconds)
+        except queue.Empty:
+            raise LabError(f"QEMU did not greet within {seconds:.0f} s") from None
 
     def monitor(self, line: str, *, timeout: float = 60) -> str:
         """A command of the human monitor, for what has no other; its words, which are empty where all went well."""

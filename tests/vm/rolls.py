@@ -61,19 +61,25 @@ def running_versions(machine: Machine) -> dict[str, str]:
     return dict(row for row in rows if len(row) == 2)
 
 
-def check_works(machine: Machine, site: Site, version: str) -> None:
-    """The driver of this version is in the kernel, complete, has its device files and was put to the test in this
-    boot; and the host is what the inventory wants."""
+def check_driver(machine: Machine, version: str) -> None:
+    """The driver of this version is in the kernel, complete, its packages are whole, its daemon runs and its device
+    files are there."""
     versions = running_versions(machine)
     assert versions == dict.fromkeys(("nvidia", "nvidia_modeset", "nvidia_uvm"), version)
     assert machine.exec("dpkg --audit").stdout == ""
     assert installed(machine) == version
+    assert machine.exec("systemctl is-active nvidia-persistenced.service").stdout.strip() == "active"
     major = machine.exec("sed -n 's/ nvidia-uvm$//p' /proc/devices").stdout.strip()
     numbers = machine.exec("stat -c '%n %Hr' /dev/nvidia0 /dev/nvidia1 /dev/nvidiactl /dev/nvidia-uvm").stdout
     assert numbers.split("\n")[:-1] == [
         *(f"/dev/{name} 195" for name in ("nvidia0", "nvidia1", "nvidiactl")),
         f"/dev/nvidia-uvm {major}",
     ]
+
+
+def check_works(machine: Machine, site: Site, version: str) -> None:
+    """`check_driver`, and it was put to the test in this boot; the host is what the inventory wants."""
+    check_driver(machine, version)
     verdict: dict[str, Any] = json.loads(machine.get("/var/lib/provision/selftest.json"))
     assert (verdict["result"], len(verdict["cards"])) == ("pass", 2), verdict
     assert verdict["boot_id"] == machine.boot_id()

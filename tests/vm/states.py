@@ -14,7 +14,7 @@ from tests.lab.paths import CACHE, MACHINES, fingerprint
 from tests.vm import image
 from tests.vm.cached import made
 from tests.vm.engine import install_missing_tools, version
-from tests.vm.machine import ACCESS_OFFSET, Machine
+from tests.vm.machine import ACCESS_OFFSET, Machine, sweep
 from tests.vm.qemu import Hardware
 
 
@@ -35,6 +35,7 @@ class Images:
 def images() -> Images:
     """Everything that a machine needs, built where it is missing; three to four minutes with nothing in the cache."""
     install_missing_tools()
+    sweep()
     with lock():
         ensure_engine()
         system, data = image.system(), image.data()

@@ -8,9 +8,9 @@ from tests.lab.site import Site
 from tests.vm import inventory, witness
 from tests.vm.machine import Machine
 
-#: Its own list in a wrong order, and a module that systemd is told never to load.
+#: A list with what mustn't come, before all others, and a module that systemd is told never to load.
 SITE_FILES = {
-    "/etc/modules-load.d/00-site.conf": "nvidia_drm\nnvidia_uvm\nnouveau\n",
+    "/etc/modules-load.d/00-site.conf": "nouveau\nnvidia_drm\nnvidia_uvm\n",
     "/etc/modprobe.d/site.conf": "blacklist nvidia_uvm\n",
 }
 MODULES_LOAD = "/etc/modules-load.d/provision-nvidia.conf"
@@ -57,7 +57,7 @@ def test_what_was_taken_from_a_boot_is_seen_mended_and_right_at_the_next_one(
     machine.reboot()
     _all_there(machine)
     containerd, kubelet = (witness.seen(machine, unit) for unit in ("containerd", "kubelet"))
-    assert {"/dev/nvidia0", "/dev/nvidia1", "/dev/nvidia-uvm"} <= set(containerd.devices), containerd
+    assert set(containerd.devices) >= witness.DEVICES, containerd
     assert kubelet.verdict is not None
     assert kubelet.verdict["result"] == "pass", kubelet.verdict
     host = site.json("plan")["hosts"][machine.name]
@@ -67,9 +67,12 @@ def test_what_was_taken_from_a_boot_is_seen_mended_and_right_at_the_next_one(
 
 
 def _all_there(machine: Machine) -> None:
-    assert witness.card_drivers(machine) == ["nvidia", "nvidia"], "nouveau stays out, whoever lists it"
+    assert witness.card_drivers(machine) == ["nvidia", "nvidia"]
     wanted = ("nvidia", "nvidia_uvm", "nvidia_modeset")
     assert witness.loaded(machine, *wanted) == dict.fromkeys(wanted, True)
+    assert witness.loaded(machine, "nouveau") == {"nouveau": False}, "it stays out, whoever lists it"
+    listed = [line for line in machine.get(MODULES_LOAD).decode().splitlines() if not line.startswith("#")]
+    assert listed == list(wanted), "in the order in which they are loaded"
     assert machine.exec("test -c /dev/nvidia-uvm -a -c /dev/nvidia-uvm-tools").returncode == 0
     major = machine.exec("awk '$2 == \"nvidia-uvm\" { print $1 }' /proc/devices").stdout.strip()
     assert machine.exec("stat -c %Hr /dev/nvidia-uvm").stdout.strip() == major, "the module's number of now"

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from tests.gpucheck.expectations import ALL as CLAIMS
 from tests.lab.site import Site
-from tests.vm import inventory
+from tests.vm import inventory, witness
 from tests.vm.machine import Machine
 from tests.vm.making import Making
-
-DEVICES = {"/dev/nvidia0", "/dev/nvidia1", "/dev/nvidiactl", "/dev/nvidia-uvm", "/dev/nvidia-uvm-tools"}
 
 
 def test_apply_says_that_a_reboot_is_pending_and_claims_nothing_more(making: Making) -> None:
@@ -40,8 +39,8 @@ def test_with_consent_apply_reboots_and_the_cards_are_the_drivers(making: Making
 
 
 def test_device_files_and_a_passed_self_test_are_there_before_containerd_and_kubelet(making: Making) -> None:
-    assert set(making.containerd.devices) >= DEVICES
-    assert set(making.kubelet.devices) >= DEVICES
+    assert set(making.containerd.devices) >= witness.DEVICES
+    assert set(making.kubelet.devices) >= witness.DEVICES
     verdict = making.kubelet.verdict
     assert verdict is not None, "kubelet started before the self-test of this boot had ended"
     assert (verdict["result"], len(verdict["cards"])) == ("pass", 2), verdict
@@ -60,3 +59,10 @@ def test_another_apply_changes_nothing_with_one_connection_and_one_execution(
     again = site.json("apply", "--yes")["hosts"][machine.name]
     assert (again["status"], again["changed"], again["deferred"]) == ("ok", 0, 0), again
     assert (machine.connections(), machine.executions()) == (1, 1), "counted by sshd"
+
+
+def test_the_stand_in_modules_keep_to_what_they_claim_of_a_card(vm: Callable[..., Machine]) -> None:
+    """The same claims that `make gpu-check` compares with a real card."""
+    machine = vm("node", cards=2)
+    said = {claim.what: machine.exec(f"{{ {claim.command}\n}} 2>&1").stdout for claim in CLAIMS}
+    assert {claim.what: said[claim.what] for claim in CLAIMS if not claim.holds(said[claim.what])} == {}

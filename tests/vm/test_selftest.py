@@ -59,9 +59,7 @@ def test_a_card_that_vanished_between_two_boots_is_a_fail_before_kubelet(
     assert host["refusals"][0]["what"] == "1 NVIDIA card on the PCI bus, 2 expected"
 
 
-def test_libraries_of_another_version_than_the_loaded_module_are_a_fail(
-    vm: Callable[..., Machine], site: Site
-) -> None:
+def test_libraries_of_another_version_than_the_loaded_module_are_a_fail(vm: Callable[..., Machine], site: Site) -> None:
     machine = vm("node", cards=2)
     inventory.write(site, machine)
     other = " ".join(f"{POOL}/{name}_570.172.08-1_amd64.deb" for name in ("libcuda1", "libnvidia-ml1"))
@@ -108,7 +106,8 @@ def test_a_driver_that_hangs_at_boot_is_unknown_and_kubelet_waits_for_it_no_long
     kubelet, containerd = witness.seen(machine, "kubelet"), witness.seen(machine, "containerd")
     waited = kubelet.uptime - containerd.uptime
     assert kubelet.verdict is not None
-    assert kubelet.verdict["result"] == "unknown", kubelet.verdict
+    assert (kubelet.verdict["result"], kubelet.verdict["reason"]) == ("unknown", "NvidiaSmiTimeout"), kubelet.verdict
+    assert "D" in machine.exec("ps -C nvidia-smi -o stat=").stdout, "the premise: it hangs in the kernel"
     # As an order of systemd's, persistenced alone would take three minutes until it is given up.
     assert waited < 3 * DEADLINE, f"kubelet started {waited:.0f} s after containerd"
     report = "/var/lib/provision/selftest-report.json"

@@ -8,6 +8,9 @@ from typing import Any
 
 from tests.vm.machine import Machine
 
+#: What containers need of a host with two cards.
+DEVICES = {"/dev/nvidia0", "/dev/nvidia1", "/dev/nvidiactl", "/dev/nvidia-uvm", "/dev/nvidia-uvm-tools"}
+
 _FOLDER = "/run/witness"
 _PROGRAM = "/usr/local/bin/vm-witness"
 _SCRIPT = f"""\
