@@ -14,6 +14,7 @@ RULE = "etc/modprobe.d/provision-nvidia.conf"
 #: How many lines keep nouveau out, in the image that boots and in the one that was there before.
 _IMAGES = f"""\
 for image in /boot/initrd.img-$(uname -r) /boot/initrd.img-$(uname -r).before-provision; do
+    [ -e $image ] || {{ echo missing; continue; }}
     rm -rf /tmp/image; unmkinitramfs $image /tmp/image || exit
     find /tmp/image -path '*/{RULE}' -exec cat {{}} + | grep -c '^blacklist nouveau$' || :
 done; rm -rf /tmp/image"""
