@@ -5,13 +5,13 @@ from __future__ import annotations
 import glob
 import os
 import sys
-import tempfile
 from pathlib import Path
 from typing import Literal
 
 import click
 
 from provisioner.containerd import CONFIG, Edit, Mode, Refusal, edit, imported_patterns, remove
+from provisioner.replacing import replace_file
 
 _EPILOG = """Example, for the root file system of an image:
 
@@ -80,7 +80,8 @@ def containerd_config(
         sys.stdout.buffer.flush()
     elif answer.changed and file is not None:
         try:
-            replace(file, answer.result)
+            file.parent.mkdir(parents=True, exist_ok=True)
+            replace_file(file, answer.result)
         except OSError as error:
             raise click.ClickException(f"{file} could not be replaced and is as it was: {error.strerror}.") from None
 
@@ -126,28 +127,6 @@ def _imported(config: bytes, containerd: str, path: str, root: Path) -> dict[str
                     found[on_host] = _read(Path(match))
                     waiting.append((found[on_host], on_host))
     return found
-
-
-def replace(file: Path, content: bytes) -> None:
-    """Replace `file` (or what it links to) in one step, keeping its mode and owner; a new file gets 0644."""
-    target = Path(os.path.realpath(file))
-    target.parent.mkdir(parents=True, exist_ok=True)
-    handle, candidate = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
-    try:
-        with os.fdopen(handle, "wb") as stream:
-            try:
-                old = target.stat()
-                os.fchown(handle, old.st_uid, old.st_gid)
-                os.fchmod(handle, old.st_mode & 0o7777)
-            except FileNotFoundError:
-                os.fchmod(handle, 0o644)
-            stream.write(content)
-            stream.flush()
-            os.fsync(handle)
-        os.replace(candidate, target)
-    except BaseException:
-        os.unlink(candidate)
-        raise
 
 
 if __name__ == "__main__":

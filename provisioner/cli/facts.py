@@ -7,11 +7,11 @@ from pathlib import Path
 
 import click
 
-from provisioner.cli.files import replace_private
 from provisioner.cli.opening import opened
 from provisioner.cli.options import Request, example, only_hosts, output_options, request_options
 from provisioner.cli.view import View
 from provisioner.errors import EXIT_DONE, EXIT_FAILED, UsageError
+from provisioner.replacing import replace_file
 from provisioner.report import facts as facts_text
 
 
@@ -45,7 +45,7 @@ def keep(folder: Path, found: dict[str, dict[str, object]]) -> None:
     try:
         folder.mkdir(parents=True, exist_ok=True)
         for host, values in found.items():
-            replace_private(folder / f"{host}.json", json.dumps(values, indent=2) + "\n")
+            replace_file(folder / f"{host}.json", (json.dumps(values, indent=2) + "\n").encode(), private=True)
     except OSError as error:
         raise UsageError(f"can't save facts in {folder}", why=error.strerror or str(error)) from error
 

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from provisioner.cli.files import replace_private
 from provisioner.errors import UsageError
 from provisioner.model import planjson
 from provisioner.model.plan import Plan
+from provisioner.replacing import replace_file
 
 
 def save(found: Plan, path: Path) -> None:
     """Write the plan atomically, readable by its owner only: it holds what the hosts' files will hold."""
     try:
-        replace_private(path, planjson.dumps(found))
+        replace_file(path, planjson.dumps(found).encode(errors="surrogateescape"), private=True)
     except OSError as error:
         raise UsageError(
             f"can't save the plan to {path}", why=error.strerror or str(error), remedy="name another --out FILE"

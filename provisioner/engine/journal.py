@@ -15,6 +15,7 @@ from typing import Any
 
 from provisioner.errors import UsageError
 from provisioner.model.event import Event
+from provisioner.replacing import replace_file
 
 DURABLE = {
     "run-started",
@@ -99,20 +100,11 @@ class Journal:
     def finish(self, report: dict[str, Any]) -> None:
         """Write the report and make this the inventory's last run."""
         with self._noting():
-            write_private(self.folder / "report.json", json.dumps(report, indent=2, ensure_ascii=False, default=str))
-            write_private(self.folder.parent / "last", self.run)
+            text = json.dumps(report, indent=2, ensure_ascii=False, default=str)
+            replace_file(self.folder / "report.json", text.encode(), private=True)
+            replace_file(self.folder.parent / "last", self.run.encode(), private=True)
         with self._noting():
             os.close(self._file)
-
-
-def write_private(path: Path, text: str) -> None:
-    """Replace a file of the controller atomically; mode 0600."""
-    new = path.with_name(f".{path.name}.{os.getpid()}")
-    with os.fdopen(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w", encoding="utf-8") as file:
-        file.write(text)
-        file.flush()
-        os.fsync(file.fileno())
-    os.replace(new, path)
 
 
 def last_failed(inventory: Path) -> Collection[str] | None:

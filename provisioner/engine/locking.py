@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,10 +10,11 @@ from provisioner.config.lockfile import read_lock, write_lock
 from provisioner.engine.hostrun import HostRun
 from provisioner.engine.lock import differences, lock_script, parse_closure
 from provisioner.engine.secrets import Secrets
-from provisioner.errors import LockError, ProvisionError
+from provisioner.errors import LockError, ProvisionError, UsageError
 from provisioner.facts.host import System, SystemProbe
 from provisioner.model.fact import Known
 from provisioner.model.lock import Closure, Lock
+from provisioner.replacing import replace_file
 from provisioner.tasks.packaging.locked import Wanted, matches, wanted
 
 TIMEOUT = 900.0
@@ -60,13 +59,13 @@ def find_lock(runs: Sequence[HostRun], secrets: Secrets, path: Path, *, whole: b
 
 
 def write_beside(path: Path, text: str) -> None:
-    """Replace a file of the site atomically; mode and links are kept, as a version control system expects."""
-    target = path.resolve()
-    new = target.with_name(f".{target.name}.{os.getpid()}")
-    new.write_text(text, encoding="utf-8")
-    if target.exists():
-        shutil.copymode(target, new)
-    os.replace(new, target)
+    """Replace a file of the site atomically. Raises UsageError where it can't be."""
+    try:
+        replace_file(path, text.encode())
+    except OSError as error:
+        raise UsageError(
+            f"can't write {path}", why=f"{error.strerror}; it is as it was", remedy="mend its folder, then run it again"
+        ) from error
 
 
 def _closure(want: Wanted, hosts: Sequence[tuple[HostRun, System]], secrets: Secrets) -> Closure:

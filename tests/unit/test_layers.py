@@ -10,7 +10,7 @@ import pytest
 
 PACKAGE = Path(__file__).parents[2] / "provisioner"
 LAYERS = (
-    ("errors", "quoting"),
+    ("errors", "quoting", "replacing"),
     ("model",),
     ("config",),
     ("facts",),
