@@ -10,8 +10,6 @@ from tests.vm import rolls
 from tests.vm.kernel import kernels
 from tests.vm.machine import Machine
 
-SOURCES = "/etc/apt/sources.list.d/provision-nvidia.sources"
-
 
 def test_a_newer_kernel_without_a_driver_is_named_before_it_boots(vm: Callable[..., Machine], site: Site) -> None:
     """A routine upgrade brought the newer kernel's image, and nothing that makes modules for it."""
@@ -43,13 +41,11 @@ def test_a_newer_kernel_without_a_driver_is_named_before_it_boots(vm: Callable[.
     assert loaded(machine) == SECOND
 
 
-def test_modules_that_do_not_compile_lead_back_and_those_that_do_are_loaded(
-    vm: Callable[..., Machine], site: Site
-) -> None:
+def test_modules_that_do_not_compile_lead_back_to_the_version_before(vm: Callable[..., Machine], site: Site) -> None:
     machine = vm("node", cards=2)
     boot = machine.boot_id()
     running = kernels()[0].release
-    listed = machine.get(SOURCES).decode()
+    listed = machine.get("/etc/apt/sources.list.d/provision-nvidia.sources").decode()
     machine.put("/etc/apt/sources.list.d/more.sources", listed.replace("Components: main", "Components: broken"))
     build = f"dkms gcc make linux-headers-{running}"
     install = "DEBIAN_FRONTEND=noninteractive apt-get install -q -y --no-install-recommends"
@@ -63,15 +59,9 @@ def test_modules_that_do_not_compile_lead_back_and_those_that_do_are_loaded(
     assert (loaded(machine), installed(machine)) == (SECOND, SECOND)
     assert machine.boot_id() == boot
 
-    machine.exec("rm /etc/apt/sources.list.d/more.sources", check=True)
-    machine.put(SOURCES, listed.replace("Components: main", "Components: dkms"))
-    machine.exec("apt-get update -q", check=True)
-    rolls.want(site, machine, FIRST, components='"dkms"', modules="dkms")
-    done = site.json("upgrade-driver", "--yes", "--reboot", "never")
-    assert (done["exit_code"], done["nodes"][machine.name]["phase"]) == (0, "done"), done
-    assert f"nvidia/{FIRST}, {running}, x86_64: installed" in machine.exec("dkms status").stdout
-    assert machine.exec("modinfo -F filename nvidia").stdout.startswith(f"/lib/modules/{running}/updates/dkms/")
-    rolls.check_works(machine, site, FIRST)
+    machine.exec("rm /etc/apt/sources.list.d/more.sources && apt-get update -q", check=True)
+    rolls.want(site, machine, SECOND)
+    rolls.check_works(machine, site, SECOND)
 
 
 def _refused(site: Site, machine: Machine, *command: str) -> dict[str, str]:
