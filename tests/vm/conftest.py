@@ -28,7 +28,7 @@ if len(OURS) <= WORKER:
 NAME = OURS[WORKER]
 State = Literal["bare", "node", "cold"]
 #: A card that is plugged in starts the node's own unit, which loads nvidia_uvm: not under a test that takes it out.
-QUIET = "for _ in $(seq 300); do [ -n \"$(systemctl list-jobs --no-legend)\" ] || exit 0; sleep 0.1; done; exit 1"
+QUIET = 'for _ in $(seq 300); do [ -n "$(systemctl list-jobs --no-legend)" ] || exit 0; sleep 0.1; done; exit 1'
 
 #: The longest come first; what isn't named here comes last.
 ORDER = ("fresh", "secureboot", "boot", "upgrade", "kernels", "selftest")
