@@ -38,6 +38,19 @@ def test_a_busy_card_is_left_to_its_holder_then_the_driver_changes_without_a_res
     rolls.check_works(machine, site, FIRST)
 
 
+def test_a_roll_that_restarts_its_host_goes_on_in_the_next_boot(vm: Callable[..., Machine], site: Site) -> None:
+    machine = vm("node", cards=2)
+    rolls.want(site, machine, FIRST)
+    before, boots = machine.boot_id(), machine.boots
+    done = site.json("upgrade-driver", "--reboot", "always", "--yes")
+    record = done["nodes"][machine.name]
+    assert (done["exit_code"], record["phase"]) == (0, "done"), done
+    assert "rebooting" in record["seconds"], record
+    assert machine.boot_id() != before
+    assert machine.boots == boots + 1, "one restart"
+    rolls.check_works(machine, site, FIRST)
+
+
 def test_an_old_module_that_stays_is_noticed_and_a_host_that_stays_away_is_gone_on_with(
     vm: Callable[..., Machine], site: Site
 ) -> None:
