@@ -233,7 +233,8 @@ for f in /dev/nvidia* /dev/nvidia-caps/*; do
 done
 [ -d /dev/char ] || exit 0
 # A server has hundreds of such links: not a process for each.
-find /dev/char -ignore_readdir_race -maxdepth 1 -lname '*nvidia*' -printf 'link %f\n' || unknown "/dev/char can't be listed"
+find /dev/char -ignore_readdir_race -maxdepth 1 -lname '*nvidia*' -printf 'link %f\n' \
+    || unknown "/dev/char can't be listed"
 """
 
     def parse(self, output: Output) -> DeviceFiles:
