@@ -13,7 +13,7 @@ TWO := -n 2 --maxschedchunk 1
 NODES := gpu-k gpu-l gpu-m
 NODES_INVENTORY := inventories/lab-cluster.toml
 
-.PHONY: help venv lab-up cluster-up lab-down lab-reset lab-status vm-up vm-down demo test test-roll test-vm gpu-check compiled lint clean
+.PHONY: help venv lab-up cluster-up lab-down lab-reset lab-status vm-up vm-down demo test test-roll test-vm gpu-check lint clean
 
 help:
 	@echo "make demo       lab of three bare hosts, then 'provision apply' twice"
@@ -73,24 +73,20 @@ demo: venv
 	$(BIN)/provision apply $(INVENTORY) --yes
 	$(BIN)/provision apply $(INVENTORY) --yes
 
-compiled: venv
-	$(BIN)/python -m compileall -q provisioner
-
 lint: venv
 	$(BIN)/ruff check
 	$(BIN)/mypy
 
 # First what needs no lab: machines with a kernel of their own, two at a time, and between them the unit tests.
-# Compiled before: tests call the product a thousand times, and Python may be told not to write what it compiled.
-test: lint compiled
+test: lint
 	$(BIN)/python -m pytest tests/unit tests/vm $(TWO)
 	$(MAKE) lab-up
 	$(BIN)/python -m pytest --ignore=tests/unit --ignore=tests/vm
 
-test-roll: venv lab-up compiled
+test-roll: venv lab-up
 	$(BIN)/python -m pytest tests/roll
 
-test-vm: venv compiled
+test-vm: venv
 	$(BIN)/python -m pytest tests/vm $(TWO)
 
 # On a host with a card: where it differs from what the tests simulate. Changes nothing; asks for root.

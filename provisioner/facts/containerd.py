@@ -115,14 +115,10 @@ done
 class ConfigInputsProbe(InputsProbe):
     """Does containerd run with what lies on the disk? `paths` is its one file; what it imports counts as well."""
 
-    @property
-    def stamp(self) -> str:
-        return stamp_path(self.unit)
-
     def script(self) -> str:
         (path,) = self.paths
         return f"""\
-s={quote(self.stamp)}
+s={quote(stamp_path(self.unit))}
 if [ -r "$s" ]; then echo stamp; cat "$s"; else echo none; fi
 {{
 {config_inputs_script(path)}}} >"$_dir/inputs" || unknown "what containerd reads can't be summed"

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import hashlib
 from dataclasses import dataclass
 
 from provisioner.model.fact import Output, Probe
 from provisioner.quoting import quote, words
 
 STAMPS = "/var/lib/provision/stamps"
-"""Folder on a host: the sums of a service's inputs as they were at its last restart by us, one file for each task that
-restarts it."""
+"""Folder on a host: one file per unit with the sums of its inputs as they were at its last restart by us."""
 
 
 def inputs_script(paths: tuple[str, ...]) -> str:
@@ -30,11 +28,9 @@ done
 """
 
 
-def stamp_path(unit: str, paths: tuple[str, ...] = ()) -> str:
-    """Where the stamp of a unit lies, for one who looks at these inputs; without any, for the unit's own task. Stamps
-    of different inputs can't be compared, so that each has a file of its own."""
-    which = f".{hashlib.sha256(chr(0).join(paths).encode()).hexdigest()[:12]}" if paths else ""
-    return f"{STAMPS}/{unit}{which}"
+def stamp_path(unit: str) -> str:
+    """Where the stamp of a unit lies."""
+    return f"{STAMPS}/{unit}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,14 +145,9 @@ class InputsProbe(Probe[Inputs]):
     def key(self) -> str:
         return f"inputs of {self.unit}"
 
-    @property
-    def stamp(self) -> str:
-        """Path of the stamp on the host."""
-        return stamp_path(self.unit, self.paths)
-
     def script(self) -> str:
         return f"""\
-s={quote(self.stamp)}
+s={quote(stamp_path(self.unit))}
 if [ -r "$s" ]; then echo stamp; cat "$s"; else echo none; fi
 echo changed
 for f in {words(self.paths)}; do [ -e "$f" ] && find -L "$f" -printf '%C@\\n' 2>/dev/null; done | sort -n | tail -n 1

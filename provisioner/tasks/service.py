@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 from provisioner.errors import PlaybookError
 from provisioner.facts.host import IdentityProbe
-from provisioner.facts.services import Inputs, InputsProbe, Unit, UnitProbe, inputs_script
+from provisioner.facts.services import Inputs, InputsProbe, Unit, UnitProbe, inputs_script, stamp_path
 from provisioner.model.action import Action, Run, Service
 from provisioner.model.change import Change, Disruption, Finding, Kind
 from provisioner.model.fact import Facts, Probe
@@ -145,7 +145,7 @@ class ServiceUnit(Task):
         step = Service(self._name, enabled=enable, state=state, daemon_reload=reload, masked=masking)
         if not self.restart_on or state not in ("started", "restarted"):
             return (step,)
-        stamp = quote(self._inputs.stamp)
+        stamp = quote(stamp_path(self._name))
         # Summed before the restart: what is written during it isn't what the service read.
         sums = f'mkdir -p "$(dirname {stamp})"\n{{\n{inputs_script(self.restart_on)}}} >{stamp}.new\n'
         return (

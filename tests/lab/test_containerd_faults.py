@@ -12,7 +12,6 @@ from tests.lab.containerdhosts import (
     BOOK,
     CONFIG,
     RUNTIME,
-    TASK,
     ctr_run,
     rootfs,
     script,
@@ -107,20 +106,6 @@ def test_a_cri_plugin_that_breaks_is_seen_although_containerd_says_ready(hosts: 
         assert host.get(CONFIG) == STOCK
         assert status(host).default == "runc"
         assert host.exec("ls /var/lib/provision/stamps/containerd.service").returncode != 0
-
-
-def test_a_site_that_restarts_containerd_for_a_file_of_its_own_is_at_rest_after_one_run(
-    host: LabHost, site: Site
-) -> None:
-    host.put("/etc/default/containerd", "GODEBUG=\n")
-    watch = 'task = "service"\nunit = "containerd"\nstate = "started"\nrestart_on = ["/etc/default/containerd"]'
-    site.write(host, text=variables(), playbook=book(TASK, watch, stage="containerd"))
-    assert applied(site)[host.name]["status"] == "changed"
-    host.put("/etc/default/containerd", "GODEBUG=x=0\n")
-    (change,) = applied(site)[host.name]["changes"]
-    assert (change["task"], change["disrupts"]) == ("service", "restarts containerd.service")
-    again = applied(site)[host.name]
-    assert (again["status"], again["changes"]) == ("ok", []), again
 
 
 def test_where_the_way_back_fails_too_both_are_told(host: LabHost, site: Site) -> None:

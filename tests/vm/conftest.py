@@ -43,14 +43,14 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def side_by_side(ours: list[pytest.Item], theirs: list[pytest.Item]) -> list[pytest.Item]:
-    """An order for two processes, which begin with the first two items and the next two. While one makes the node, the
-    other has Secure Boot, which does without, and then what isn't about machines at all."""
+    """An order for two processes, which begin with the first two items and the next two. While one builds what is
+    missing and makes the node, the other has what isn't about machines at all, then Secure Boot, which does without."""
     ranks = {f"test_{name}": rank for rank, name in enumerate(ORDER)}
     ours = sorted(ours, key=lambda item: ranks.get(item.path.stem, len(ranks)))
     fresh = [item for item in ours if item.path.stem == "test_fresh"]
     cold = [item for item in ours if item.path.stem == "test_secureboot"]
     rest = [item for item in ours if item not in fresh and item not in cold]
-    return [*fresh[:2], *cold, *theirs, *rest, *fresh[2:]]
+    return [*fresh[:2], *theirs, *cold, *rest, *fresh[2:]]
 
 
 @pytest.fixture(scope="session", name="images")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import functools
 import socket
 import time
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -14,9 +13,7 @@ from tests.lab.lab import lock
 from tests.lab.paths import CACHE, MACHINES, fingerprint
 from tests.vm import image
 from tests.vm.cached import made
-from tests.vm.driver import nouveau
 from tests.vm.engine import install_missing_tools, version
-from tests.vm.kernel import kernels
 from tests.vm.machine import ACCESS_OFFSET, Machine, sweep
 from tests.vm.qemu import Hardware
 
@@ -41,10 +38,7 @@ def images() -> Images:
     sweep()
     with lock():
         ensure_engine()
-        nouveau(kernels()[0])  # what both disks begin with
-        with ThreadPoolExecutor() as pool:
-            disks = [pool.submit(disk) for disk in (image.system, image.data)]
-        system, data = (disk.result() for disk in disks)
+        system, data = image.system(), image.data()
         return Images(system, data, _bare(system, data))
 
 

@@ -71,14 +71,13 @@ def test_a_unit_of_a_host_without_running_systemd(tmp_path: Path) -> None:
 def test_sums_of_files_and_folders(tmp_path: Path) -> None:
     put(tmp_path, {"/x/a b": "one", "/x/sub/c": "two", "/y": "three"})
     paths = (f"{tmp_path}/x", f"{tmp_path}/y", f"{tmp_path}/gone")
-    probe = InputsProbe("x.service", paths)
-    first = ask(probe, tmp_path)
+    first = ask(InputsProbe("x.service", paths), tmp_path)
     assert isinstance(first, Known)
     assert [line.split("  ")[1] for line in first.value.now.splitlines()] == list(paths)
     assert first.value.now.splitlines()[2] == f"absent  {paths[2]}"
     assert first.value.stamp is None
-    put(tmp_path, {"/x/sub/c": "other", probe.stamp: first.value.now})
-    second = ask(probe, tmp_path)
+    put(tmp_path, {"/x/sub/c": "other", "/var/lib/provision/stamps/x.service": first.value.now})
+    second = ask(InputsProbe("x.service", paths), tmp_path)
     assert isinstance(second, Known)
     assert second.value.stamp == first.value.now
     assert [

@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 
 from provisioner.errors import PlaybookError
-from provisioner.facts.containerd import ConfigInputsProbe
 from provisioner.facts.host import Identity, IdentityProbe
 from provisioner.facts.services import Inputs, InputsProbe, Unit, UnitProbe
 from provisioner.model.action import Run, Service
@@ -108,15 +107,10 @@ def test_a_restart_is_planned_from_the_stamp_and_leaves_one() -> None:
     assert restart == Service("chrony.service", state="restarted")
     assert isinstance(note, Run)
     assert isinstance(keep, Run)
-    assert note.script.rstrip().endswith(f">{INPUTS.stamp}.new")
-    assert keep.script == f"mv -f {INPUTS.stamp}.new {INPUTS.stamp}"
-
-
-def test_stamps_of_different_inputs_are_different_files() -> None:
-    one, other, both = (InputsProbe("containerd.service", paths).stamp for paths in (("/a",), ("/b",), ("/a", "/b")))
-    own = ConfigInputsProbe("containerd.service", ("/a",)).stamp
-    assert own == "/var/lib/provision/stamps/containerd.service"
-    assert len({one, other, both, own, InputsProbe("docker.service", ("/a",)).stamp}) == 5
+    assert note.script.rstrip().endswith(">/var/lib/provision/stamps/chrony.service.new")
+    assert keep.script == (
+        "mv -f /var/lib/provision/stamps/chrony.service.new /var/lib/provision/stamps/chrony.service"
+    )
 
 
 @pytest.mark.parametrize(

@@ -117,11 +117,7 @@ systemctl enable systemd-networkd.service ssh.service vm-access.service containe
 systemctl mask apt-daily.timer apt-daily-upgrade.timer dpkg-db-backup.timer e2scrub_all.timer e2scrub_reap.service \
     fstrim.timer systemd-tmpfiles-clean.timer systemd-networkd-wait-online.service systemd-firstboot.service \
     getty.target serial-getty@ttyS0.service systemd-pstore.service \
-    systemd-logind.service systemd-binfmt.service proc-sys-fs-binfmt_misc.automount \
-    systemd-update-utmp.service systemd-update-utmp-runlevel.service systemd-network-generator.service \
-    systemd-sysusers.service systemd-random-seed.service systemd-fsck-root.service \
-    dev-hugepages.mount dev-mqueue.mount sys-kernel-config.mount sys-kernel-debug.mount sys-kernel-tracing.mount \
-    modprobe@configfs.service modprobe@dm_mod.service modprobe@loop.service modprobe@fuse.service >/dev/null 2>&1
+    systemd-logind.service systemd-binfmt.service proc-sys-fs-binfmt_misc.automount >/dev/null 2>&1
 
 # Ordinary packages come from the second disk, nothing from the outer world.
 rm -rf /etc/apt/sources.list /etc/apt/sources.list.d/* /etc/apt/apt.conf.d/99mmdebstrap \
